@@ -1,0 +1,285 @@
+//! The one error type of the library, the exit code each variant maps to, and the advice it carries.
+//!
+//! A variant says what the user can act on. Context (which file, which tensor, which flag) is added
+//! where it is known; printing is left to `cli::ui`.
+
+use std::path::PathBuf;
+
+/// Shorthand used throughout the library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Exit codes of the program, the same for every subcommand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// Done. A closed pipe counts as done.
+    Done = 0,
+    /// I/O error, corrupt or malformed file, NaN logits, full disk.
+    Failure = 1,
+    /// A flag or value that cannot be used.
+    Usage = 2,
+    /// Not found, gated, offline or no network.
+    NotFound = 3,
+    /// Cannot be determined, or not supported.
+    Unsupported = 4,
+    /// Target and drafter do not fit together.
+    Incompatible = 5,
+    /// Does not fit in memory or context.
+    DoesNotFit = 6,
+    /// Outputs differ under a gate that forbids it.
+    OutputsDiffer = 7,
+    /// Another gate was not met.
+    GateNotMet = 8,
+    /// Interrupted by the user.
+    Interrupted = 130,
+}
+
+/// Everything that can go wrong, in terms of what the user can do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be opened, read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was tried: "open", "read", "write".
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Standard input or output failed.
+    #[error("cannot {action}: {source}")]
+    Stream {
+        /// What was tried, with the stream's name.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A path that does not exist, or a folder without a checkpoint.
+    #[error("no model at `{}`: {problem}", path.display())]
+    ModelNotFound {
+        /// What the user named.
+        path: PathBuf,
+        /// What was looked for and not there.
+        problem: String,
+    },
+    /// A file is damaged or is not what its name says.
+    #[error("`{}` is malformed: {problem}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, naming the key, offset or tensor.
+        problem: String,
+    },
+    /// A configuration asks for something that is not implemented, or does not say enough.
+    #[error("`{}`: {problem}", path.display())]
+    UnsupportedConfig {
+        /// The configuration file.
+        path: PathBuf,
+        /// The key, its value, and what is supported instead.
+        problem: String,
+    },
+    /// No declaration exists for this architecture.
+    #[error("architecture `{name}` in `{}` is not supported; known: {}", path.display(), known.join(", "))]
+    UnsupportedArchitecture {
+        /// The configuration file.
+        path: PathBuf,
+        /// `model_type` or `general.architecture`.
+        name: String,
+        /// Names that would have worked.
+        known: Vec<&'static str>,
+    },
+    /// A tensor type or file format that cannot be computed with.
+    #[error("`{}`: tensor `{tensor}` is stored as {format}, which is not supported", path.display())]
+    UnsupportedTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its storage type.
+        format: String,
+    },
+    /// Tensors that the architecture needs are absent or have another shape.
+    #[error("`{}` does not hold the tensors its configuration asks for:\n{}", path.display(), listed(problems))]
+    TensorMismatch {
+        /// The file or folder.
+        path: PathBuf,
+        /// One line per tensor; the first ten are shown.
+        problems: Vec<String>,
+    },
+    /// Two models whose tokens mean different things.
+    #[error("{drafter} cannot draft for {target}: {problem}")]
+    VocabularyMismatch {
+        /// The target, as the user named it.
+        target: String,
+        /// The drafter, as the user named it.
+        drafter: String,
+        /// The sizes, or up to five example ids.
+        problem: String,
+    },
+    /// A drafter asks for something the target cannot give.
+    #[error("drafter `{drafter}` cannot run with this target: {problem}")]
+    IncompatibleDrafter {
+        /// The drafter's table name.
+        drafter: &'static str,
+        /// What is missing.
+        problem: String,
+    },
+    /// Prompt and continuation exceed the context.
+    #[error("{needed} tokens are needed, but the context holds {limit}")]
+    ContextTooLong {
+        /// Tokens asked for.
+        needed: usize,
+        /// Tokens the context holds.
+        limit: usize,
+    },
+    /// A flag or combination of flags that cannot be used.
+    #[error("{flag}: {problem}")]
+    Usage {
+        /// The flag as typed, with its dashes.
+        flag: String,
+        /// Why it cannot be used.
+        problem: String,
+    },
+    /// A token id outside the vocabulary.
+    #[error("token id {id} is outside the vocabulary of {vocab_size} tokens")]
+    TokenOutOfRange {
+        /// The id.
+        id: u32,
+        /// Rows of the embedding.
+        vocab_size: usize,
+    },
+    /// The model produced something that is not a number.
+    #[error("the model's logits at position {position} are not numbers (NaN)")]
+    NanLogits {
+        /// Absolute position of the token being chosen.
+        position: usize,
+    },
+    /// A cache was asked to go back further than it keeps rows.
+    #[error("the cache cannot go back from {from} to {to} tokens: it keeps {kept}")]
+    CannotTruncate {
+        /// Committed tokens now.
+        from: usize,
+        /// Committed tokens asked for.
+        to: usize,
+        /// What the slot keeps, in words.
+        kept: &'static str,
+    },
+    /// The tokenizer failed on a text or could not be built.
+    #[error("tokenizer `{}`: {problem}", path.display())]
+    Tokenizer {
+        /// The tokenizer's file.
+        path: PathBuf,
+        /// What it said.
+        problem: String,
+    },
+    /// The device is not there or not compiled in.
+    #[error("device `{name}` cannot be used: {problem}")]
+    Device {
+        /// As typed.
+        name: String,
+        /// Why.
+        problem: String,
+    },
+    /// A tensor operation failed: a defect of ours or of the backend.
+    #[error("{what}: {source}")]
+    Tensor {
+        /// What was being computed.
+        what: String,
+        /// candle's message.
+        source: candle_core::Error,
+    },
+    /// The user interrupted the run.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// The exit code that tells a script what kind of failure this is.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => ExitCode::NotFound,
+            Self::Io { .. }
+            | Self::Stream { .. }
+            | Self::Malformed { .. }
+            | Self::TensorMismatch { .. }
+            | Self::NanLogits { .. }
+            | Self::Tokenizer { .. }
+            | Self::CannotTruncate { .. }
+            | Self::Tensor { .. } => ExitCode::Failure,
+            Self::Usage { .. } | Self::TokenOutOfRange { .. } => ExitCode::Usage,
+            Self::ModelNotFound { .. } => ExitCode::NotFound,
+            Self::UnsupportedConfig { .. }
+            | Self::UnsupportedArchitecture { .. }
+            | Self::UnsupportedTensor { .. }
+            | Self::Device { .. } => ExitCode::Unsupported,
+            Self::VocabularyMismatch { .. } | Self::IncompatibleDrafter { .. } => ExitCode::Incompatible,
+            Self::ContextTooLong { .. } => ExitCode::DoesNotFit,
+            Self::Interrupted => ExitCode::Interrupted,
+        }
+    }
+
+    /// One sentence of advice, where there is one.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::ModelNotFound { .. } => Some("name a folder with config.json and weights, or a .gguf file"),
+            Self::VocabularyMismatch { .. } => Some("the two must share a tokenizer"),
+            Self::ContextTooLong { .. } => {
+                Some("shorten the prompt, lower -n, or raise -c up to the model's limit")
+            }
+            Self::TensorMismatch { .. } => {
+                Some("the checkpoint is incomplete, or config.json belongs to another model")
+            }
+            _ => None,
+        }
+    }
+
+    /// Wraps an I/O error with the file it happened on.
+    pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// Wraps candle's error with what was being computed.
+    pub fn tensor(what: impl Into<String>) -> impl FnOnce(candle_core::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Tensor { what, source }
+    }
+}
+
+impl From<candle_core::Error> for Error {
+    fn from(source: candle_core::Error) -> Self {
+        Self::Tensor { what: "tensor operation".to_owned(), source }
+    }
+}
+
+fn listed(problems: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let mut lines: Vec<String> = problems.iter().take(SHOWN).map(|line| format!("  {line}")).collect();
+    if problems.len() > SHOWN {
+        lines.push(format!("  and {} more", problems.len() - SHOWN));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_problems_are_listed_and_the_rest_counted() {
+        let problems = (0..12).map(|i| format!("t{i}")).collect::<Vec<_>>();
+        let text = Error::TensorMismatch { path: "m".into(), problems }.to_string();
+        assert!(text.contains("  t9\n  and 2 more"), "{text}");
+        assert!(!text.contains("t10"));
+    }
+
+    #[test]
+    fn a_missing_file_is_not_a_damaged_one() {
+        let missing = Error::io("open", "x")(std::io::ErrorKind::NotFound.into());
+        let broken = Error::io("read", "x")(std::io::ErrorKind::InvalidData.into());
+        assert_eq!(missing.exit_code(), ExitCode::NotFound);
+        assert_eq!(broken.exit_code(), ExitCode::Failure);
+    }
+}

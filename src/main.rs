@@ -1,0 +1,5 @@
+//! The `specdec` program. Everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    specdec::cli::run()
+}

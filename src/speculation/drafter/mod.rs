@@ -1,0 +1,162 @@
+//! What proposes tokens.
+//!
+//! To add a drafter: a file with a `Drafter` and a line in `DRAFTERS`.
+
+mod model;
+mod ngram;
+mod ngram_model;
+mod none;
+
+use candle_core::Tensor;
+
+use super::acceptance::DraftChoice;
+use super::draft::Draft;
+use crate::error::Result;
+use crate::model::{CausalLm, Tap};
+use crate::sampling::{Distribution, Noise, SamplingParams};
+
+pub use ngram::NgramOptions;
+
+/// What a drafter asks of the target and the loop. Plain data, fixed for its life.
+#[derive(Debug, Clone, Default)]
+pub struct Needs {
+    /// Hidden states it wants of every row the target keeps, in this order.
+    pub taps: Vec<Tap>,
+    /// Whether its drafts branch.
+    pub branching: bool,
+    /// The most nodes it can propose; none when it takes any budget.
+    pub longest_draft: Option<usize>,
+}
+
+/// What a drafter may use while proposing and observing.
+pub struct DraftContext<'a> {
+    /// The target, for its `embed` and `logits`.
+    pub target: &'a dyn CausalLm,
+    /// The target's sampling parameters, which the drafter applies to its own rows.
+    pub params: &'a SamplingParams,
+    /// The run's noise.
+    pub noise: Noise,
+    /// How to choose.
+    pub choice: DraftChoice,
+}
+
+impl DraftContext<'_> {
+    /// Chooses the token for absolute `position` from the drafter's own logits (`[vocab]`).
+    ///
+    /// # Errors
+    /// `NanLogits`.
+    pub fn choose(&self, logits: &[f32], position: usize) -> Result<u32> {
+        let row = Distribution::new(logits, self.params, position)?;
+        Ok(match self.choice {
+            DraftChoice::MostLikely => row.argmax(),
+            DraftChoice::SharedNoise => row.choose(self.noise.at(position)),
+        })
+    }
+}
+
+/// Rows the target has read and kept.
+pub struct ReadRows<'a> {
+    /// Absolute position of the first.
+    pub first_position: usize,
+    /// Their tokens.
+    pub tokens: &'a [u32],
+    /// One `[rows, hidden]` per tap of `Needs`.
+    pub taps: Vec<Tensor>,
+}
+
+/// What became of a round.
+pub struct Outcome<'a> {
+    /// The rows kept: the unread end of the prompt (first round only), the anchor, accepted tokens.
+    pub rows: ReadRows<'a>,
+    /// All tokens so far, the new anchor last.
+    pub tokens: &'a [u32],
+    /// How many of them this round emitted.
+    pub num_emitted: usize,
+    /// Nodes of the draft that were accepted.
+    pub accepted: &'a [usize],
+}
+
+/// Proposes tokens.
+///
+/// Called in this order: `begin` for every chunk of the prompt that is read before the first round,
+/// then, round by round, `propose` (skipped when the budget is 0) and `observe`.
+pub trait Drafter {
+    /// What it asks for.
+    fn needs(&self) -> Needs;
+
+    /// The target has read rows of the prompt.
+    fn begin(&mut self, context: &DraftContext<'_>, rows: &ReadRows<'_>) -> Result<()>;
+
+    /// Proposes at most `budget` nodes, possibly none, to follow `tokens`, the last of which is the
+    /// anchor. `budget` is at least 1.
+    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: usize) -> Result<Draft>;
+
+    /// Learns what became of the round; goes back to a state that holds only emitted tokens.
+    fn observe(&mut self, context: &DraftContext<'_>, outcome: &Outcome<'_>) -> Result<()>;
+
+    /// Bytes of caches it holds.
+    fn cache_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// What a drafter is built from.
+#[derive(Clone, Copy)]
+pub struct DrafterParts<'m> {
+    /// The drafter's own model, where it has one.
+    pub model: Option<&'m dyn CausalLm>,
+    /// Ids both models know, as a count from 0.
+    pub shared_vocab: usize,
+    /// The most tokens the drafter's model may hold.
+    pub run_len: usize,
+    /// The longest draft a scheduler will ask for.
+    pub max_draft: usize,
+    /// Settings of prompt lookup.
+    pub ngram: NgramOptions,
+}
+
+/// A drafter a user can name.
+pub struct DrafterKind {
+    /// Value of `--drafter`.
+    pub name: &'static str,
+    /// One line of help.
+    pub about: &'static str,
+    /// Whether it runs a model of its own.
+    pub needs_model: bool,
+    /// Whether the settings of prompt lookup have an effect.
+    pub uses_ngram: bool,
+    /// Makes it.
+    pub build: for<'m> fn(DrafterParts<'m>) -> Result<Box<dyn Drafter + 'm>>,
+}
+
+/// Every drafter a user can name, in the order help shows them.
+pub const DRAFTERS: &[DrafterKind] = &[
+    DrafterKind {
+        name: "none",
+        about: "plain decoding",
+        needs_model: false,
+        uses_ngram: false,
+        build: |_| Ok(Box::new(none::NoDrafter)),
+    },
+    DrafterKind {
+        name: "model",
+        about: "a smaller model with the same vocabulary",
+        needs_model: true,
+        uses_ngram: false,
+        build: model::build,
+    },
+    DrafterKind {
+        name: "ngram",
+        about: "repeat what followed the same tokens before",
+        needs_model: false,
+        uses_ngram: true,
+        build: |parts| Ok(Box::new(ngram::Ngram::new(parts.ngram))),
+    },
+    DrafterKind {
+        name: "ngram+model",
+        about: "ngram where it finds something, else the model",
+        needs_model: true,
+        uses_ngram: true,
+        build: ngram_model::build,
+    },
+];

@@ -1,0 +1,33 @@
+//! How many tokens the next round may draft.
+//!
+//! To add a scheduler: a file with a `Scheduler` and a line in `SCHEDULERS`.
+
+mod fixed;
+
+use crate::decode::Round;
+
+/// Chooses draft lengths, seeing what earlier rounds cost and gained.
+pub trait Scheduler {
+    /// Draft budget of the coming round; 0 for a plain step.
+    fn next(&mut self) -> usize;
+
+    /// A finished round, with its counts and seconds.
+    fn observe(&mut self, round: &Round);
+}
+
+/// A scheduler a user can choose.
+pub struct SchedulerKind {
+    /// Its name.
+    pub name: &'static str,
+    /// One line of help.
+    pub about: &'static str,
+    /// Makes it with a ceiling of `max_draft` tokens.
+    pub build: fn(max_draft: usize) -> Box<dyn Scheduler>,
+}
+
+/// Every scheduler.
+pub const SCHEDULERS: &[SchedulerKind] = &[SchedulerKind {
+    name: "fixed",
+    about: "the same draft length in every round",
+    build: |max_draft| Box::new(fixed::Fixed { max_draft }),
+}];
