@@ -9,7 +9,8 @@ use super::description::{LayerAttention, Mask, Role};
 use super::evidence::{Counts, Found, Reader, Zero, count};
 use super::families::{Family, Rule};
 use super::latent::{self, Widths};
-use super::layers::{Slot, Stack};
+use super::layers::Stack;
+use super::masks::Slot;
 use crate::error::Result;
 
 const KV_KEY: &str = "num_key_value_heads";
@@ -59,7 +60,8 @@ pub(super) fn width(reader: &mut Reader<'_>, family: &Family) -> Result<Option<u
             reader.assumed(WIDTH_KEYS[0], family.width, "class default: model width");
             Some(family.width)
         }
-        Found::Absent | Found::Null => None,
+        Found::Null => return Err(reader.at_key(WIDTH_KEYS[0], "is null, but it is required (missing)")),
+        Found::Absent => None,
     })
 }
 
@@ -291,13 +293,7 @@ fn kv_by_class_rule(
             const CLASS_DEFAULT: usize = 8;
             let key = "n_shared_head";
             reader.ignored(KV_KEY, "n_shared_head decides in this class");
-            let share = match reader.count(&[key], "query heads per KV head")?.value() {
-                Some(share) => share,
-                None => {
-                    reader.assumed(key, CLASS_DEFAULT, "class default: query heads per KV head");
-                    CLASS_DEFAULT
-                }
-            };
+            let share = reader.count_or(key, CLASS_DEFAULT, Zero::Refused, "query heads per KV head")?;
             let each = (0..layers).map(|layer| query.at(layer).div_ceil(share));
             (Counts::PerLayer(each.collect()), key)
         }
@@ -321,13 +317,8 @@ fn head_dim(reader: &mut Reader<'_>, family: &Family, heads: impl Iterator<Item 
         return Ok(family.head_dim);
     }
     let Some(width) = width(reader, family)? else {
-        return Err(match reader.first(WIDTH_KEYS) {
-            Found::Null => reader.at_key(WIDTH_KEYS[0], "is null, but it is required (missing)"),
-            _ => {
-                let key = reader.config().spelling(WIDTH_KEYS[0]);
-                reader.unsupported(format!("`{key}` is missing, and so is `head_dim`"))
-            }
-        });
+        let key = reader.config().spelling(WIDTH_KEYS[0]);
+        return Err(reader.unsupported(format!("`{key}` is missing, and so is `head_dim`")));
     };
     let input = if double { width * 2 } else { width };
     let mut head_dim = None;

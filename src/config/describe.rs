@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::description::{Description, DraftKind, LayerDescription, LayerRecurrence, Role};
+use super::description::{Description, DraftKind, LayerDescription, LayerRecurrence, Mixer, Role};
 use super::evidence::{Reader, Zero};
 use super::families::{Family, Network, Rule};
 use super::window::Windows;
-use super::{ModelConfig, attention, latent, layers, locate, recurrence};
+use super::{ModelConfig, attention, depth, latent, layers, locate, masks, recurrence};
 use crate::error::Result;
 
 /// Beginnings of keys that only models with a recurrent mixer have.
@@ -38,6 +38,7 @@ pub(super) fn describe(config: &ModelConfig) -> Result<Description> {
             reader.unsupported("it is empty: no model_type, no architectures, no num_attention_heads")
         );
     }
+    reader.count(&["vocab_size"], "tokens of the vocabulary")?;
     let parts = if family.network == Network::HeadsOnly {
         Parts::default()
     } else {
@@ -78,10 +79,10 @@ struct Parts {
 
 fn parts(reader: &mut Reader<'_>, family: &Family, role: Role) -> Result<Parts> {
     require_identity(reader, family)?;
-    let num_layers = layers::num_layers(reader, family, role)?;
+    let num_layers = depth::num_layers(reader, family, role)?;
     let windows = Windows::read(reader, family)?;
     let stack = layers::stack(reader, family, &windows, num_layers)?;
-    let slots = layers::slots(reader, family, &windows, &stack)?;
+    let slots = masks::slots(reader, family, &windows, &stack)?;
     if family.name.is_empty() && slots.iter().all(|slot| !slot.recurrent) {
         refuse_recurrent_marks(reader)?;
     }
@@ -99,9 +100,13 @@ fn parts(reader: &mut Reader<'_>, family: &Family, role: Role) -> Result<Parts> 
         recurrent: recurrent.filter(|_| slot.recurrent),
         cross: slot.cross,
     });
+    let layers: Vec<LayerDescription> = described.collect();
+    if layers.iter().all(|layer| layer.mixer() == Mixer::None) {
+        return Err(reader.unsupported("no layer mixes tokens: neither attention nor a recurrence was found"));
+    }
     let encoder_layers =
         if role == Role::EncoderDecoder { encoder_layers(reader, num_layers)? } else { None };
-    Ok(Parts { layers: described.collect(), encoder_layers, hidden_size })
+    Ok(Parts { layers, encoder_layers, hidden_size })
 }
 
 /// Refuses a file that neither names a model nor says what attention it has.
@@ -183,9 +188,15 @@ fn draft_kind(config: &ModelConfig) -> Option<DraftKind> {
         ("mtpdraft", DraftKind::Mtp),
         ("draftmodel", DraftKind::Other),
     ];
+    // A family of vision models is called Eagle as well.
+    let is_wrapper =
+        |name: &str| ["conditionalgeneration", "chat", "vl"].iter().any(|part| name.contains(part));
     let by_name = |name: &str| {
         let name = name.to_ascii_lowercase();
-        MARKS.iter().find(|(mark, _)| name.contains(mark)).map(|&(_, kind)| kind)
+        if name.ends_with("mtp") || name.ends_with("mtpmodel") {
+            return Some(DraftKind::Mtp);
+        }
+        MARKS.iter().find(|(mark, _)| name.contains(mark) && !is_wrapper(&name)).map(|&(_, kind)| kind)
     };
     let text = |key: &str| config.top_level(key).and_then(Value::as_str);
     let names = config.architectures().into_iter().map(std::borrow::Cow::into_owned);
@@ -194,8 +205,8 @@ fn draft_kind(config: &ModelConfig) -> Option<DraftKind> {
     if let Some(kind) = projector.and_then(by_name) {
         return Some(kind);
     }
-    let declared =
-        [text("model_type"), text("speculators_model_type")].into_iter().flatten().map(str::to_owned);
+    let model_type = text("model_type").filter(|name| !name.starts_with("eagle_"));
+    let declared = [model_type, text("speculators_model_type")].into_iter().flatten().map(str::to_owned);
     if let Some(kind) = names.chain(outer).chain(declared).find_map(|name| by_name(&name)) {
         return Some(kind);
     }

@@ -4,6 +4,7 @@
 //! wrong type, and records every key it decided with; what a key means is left to its callers.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -174,8 +175,8 @@ impl<'a> Reader<'a> {
         self.record(EvidenceKind::Read, key, shown(value), rule);
     }
 
-    pub(super) fn assumed(&mut self, key: &str, value: impl ToString, rule: impl Into<String>) {
-        self.record(EvidenceKind::Assumed, key, value.to_string(), rule);
+    pub(super) fn assumed(&mut self, key: &str, value: impl Display, rule: impl Into<String>) {
+        self.record(EvidenceKind::Assumed, key, format!("{value}"), rule);
     }
 
     /// Records a key that is in the file and not used.
@@ -212,6 +213,15 @@ impl<'a> Reader<'a> {
     /// A count under one of `keys`.
     pub(super) fn count(&mut self, keys: &[&str], rule: &str) -> Result<Found<usize>> {
         self.count_or_zero(keys, Zero::Refused, rule)
+    }
+
+    /// A count under `key`, else the class default.
+    pub(super) fn count_or(&mut self, key: &str, class: usize, zero: Zero, rule: &str) -> Result<usize> {
+        if let Some(count) = self.count_or_zero(&[key], zero, rule)?.value() {
+            return Ok(count);
+        }
+        self.assumed(key, class, format!("class default: {rule}"));
+        Ok(class)
     }
 
     /// A count under one of `keys` that may be 0.

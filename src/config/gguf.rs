@@ -10,6 +10,7 @@ use std::path::Path;
 
 use serde_json::{Map, Number, Value};
 
+use super::description::RecurrentKind;
 use super::families::Family;
 use crate::checkpoint::gguf::{GgufHeader, GgufValue};
 use crate::error::{Error, Result};
@@ -21,7 +22,17 @@ pub(super) struct Translated {
     pub keys: BTreeMap<String, String>,
     pub model_type: String,
     pub family: Option<&'static Family>,
+    /// The recurrent mixer that the keys speak of.
+    pub recurrent: Option<RecurrentKind>,
 }
+
+/// Groups of keys that only files with such a mixer have.
+const RECURRENT_KEYS: &[(&str, RecurrentKind)] = &[
+    ("kda.", RecurrentKind::KimiDelta),
+    ("shortconv.", RecurrentKind::ShortConv),
+    ("wkv.", RecurrentKind::Rwkv),
+    ("ssm.", RecurrentKind::Mamba),
+];
 
 /// Metadata keys (after the architecture's name) and what `config.json` calls them.
 #[rustfmt::skip]
@@ -149,7 +160,11 @@ pub(super) fn translate(header: &GgufHeader, path: &Path) -> Result<Translated> 
         root.insert("is_encoder_decoder".to_owned(), Value::Bool(false));
     }
     let model_type = family.map_or(architecture, |family| family.name).to_owned();
-    Ok(Translated { root, keys, model_type, family })
+    let has = |group: &str| {
+        header.metadata.keys().any(|key| key.strip_prefix(&prefix).is_some_and(|k| k.starts_with(group)))
+    };
+    let recurrent = RECURRENT_KEYS.iter().find(|(group, _)| has(group)).map(|&(_, kind)| kind);
+    Ok(Translated { root, keys, model_type, family, recurrent })
 }
 
 struct Built<'a> {

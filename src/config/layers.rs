@@ -1,4 +1,4 @@
-//! How many layers there are and which kind each one is.
+//! Which kind each layer is.
 //!
 //! Precedence: a list with an entry per layer, a pattern, an interval or index key, the class. The
 //! forms that introduce a recurrent mixer are read only in classes that have one, since such keys are
@@ -6,11 +6,11 @@
 
 use serde_json::Value;
 
-use super::description::{Mask, RecurrentKind, Role};
-use super::evidence::{Found, MAX_LAYERS, Reader, Zero, count, tokens};
+use super::description::RecurrentKind;
+use super::evidence::{Found, Reader, Zero, count};
 use super::families::{Family, Network, Plan, Rule};
-use super::listed;
 use super::window::Windows;
+use super::{listed, sharing};
 use crate::error::Result;
 
 /// What stands in a layer, before windows are applied.
@@ -38,26 +38,21 @@ pub(super) enum Kind {
     Nothing,
 }
 
+/// A way of saying which layers are what; `None` if the file does not use it.
+pub(super) type Form = fn(&mut Reader<'_>, &Family, usize) -> Result<Option<Stack>>;
+
 /// The kinds of all layers and what was learnt on the way.
 #[derive(Debug, Clone)]
 pub(super) struct Stack {
     pub kinds: Vec<Kind>,
     /// The per-layer list that said so.
-    list: Option<&'static str>,
+    pub list: Option<&'static str>,
     /// The recurrent mixer the form implies, if the class does not say.
     pub recurrent: Option<RecurrentKind>,
     /// Query heads per KV head in each layer, from `block_configs`.
     pub group_sizes: Option<Vec<usize>>,
     /// The layer whose K/V each layer uses, if not its own.
     pub kv_from: Vec<Option<usize>>,
-}
-
-/// One layer with its mask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slot {
-    pub mask: Option<Mask>,
-    pub recurrent: bool,
-    pub cross: bool,
 }
 
 impl Stack {
@@ -78,74 +73,6 @@ impl Stack {
     }
 }
 
-/// The number of decoder layers.
-pub(super) fn num_layers(reader: &mut Reader<'_>, family: &Family, role: Role) -> Result<usize> {
-    const KEYS: &[&str] =
-        &["num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "num_blocks"];
-    const DECODER_KEYS: &[&str] = &[
-        "decoder_layers",
-        "num_decoder_layers",
-        "decoder_num_hidden_layers",
-        "num_layers",
-        "num_hidden_layers",
-    ];
-    if family.rule == Rule::BlocksCount
-        && let Some(items) = reader.list("layers_block_type")?
-    {
-        reader.ignored("num_hidden_layers", "the list of blocks counts the layers");
-        return checked_layers(reader, "layers_block_type", items.len());
-    }
-    let keys = match (role, family.rule) {
-        (Role::EncoderDecoder, _) => DECODER_KEYS,
-        (_, Rule::TwoBlocks) => &["num_layers", "num_hidden_layers", "n_layers"],
-        _ => KEYS,
-    };
-    let found = reader.first(keys);
-    if let Found::Is((key, value)) = found {
-        let layers = tokens(value).map_err(|fault| reader.at_key(key, fault))?;
-        if family.rule == Rule::TwoBlocks && key == "num_hidden_layers" {
-            reader.read(key, value, "attention blocks, two in each decoder layer");
-            if !layers.is_multiple_of(2) {
-                return Err(
-                    reader.at_key(key, format!("is {layers}, but it counts two attention blocks per layer"))
-                );
-            }
-            return checked_layers(reader, key, layers / 2);
-        }
-        reader.read(key, value, "decoder layers");
-        return checked_layers(reader, key, layers);
-    }
-    for &key in listed::LENGTH_KEYS {
-        let len = match reader.look(key) {
-            Some(Value::Array(items)) => items.len(),
-            Some(Value::String(pattern)) if key == "hybrid_override_pattern" => pattern.chars().count(),
-            _ => continue,
-        };
-        reader.assumed(keys[0], len, format!("length of {key}"));
-        return checked_layers(reader, key, len);
-    }
-    let key = keys[0];
-    match found {
-        Found::Null => Err(reader.at_key(key, "is null, but it is required (missing)")),
-        _ if family.layers > 0 && !reader.config().is_gguf() => {
-            reader.assumed(key, family.layers, "class default: decoder layers");
-            Ok(family.layers)
-        }
-        _ => Err(reader.unsupported(format!("`{}` is missing", reader.config().spelling(key)))),
-    }
-}
-
-fn checked_layers(reader: &Reader<'_>, key: &str, layers: usize) -> Result<usize> {
-    match layers {
-        0 => Err(reader.at_key(key, "says 0 (zero) layers, but their number must be positive")),
-        _ if layers > MAX_LAYERS => {
-            Err(reader
-                .at_key(key, format!("says {layers} layers: too large (huge; the limit is {MAX_LAYERS})")))
-        }
-        _ => Ok(layers),
-    }
-}
-
 /// The kind of every layer.
 pub(super) fn stack<'a>(
     reader: &mut Reader<'a>,
@@ -160,7 +87,7 @@ pub(super) fn stack<'a>(
     if reader.config().is_gguf() {
         without_heads(reader, family, &mut stack)?;
     }
-    stack.recurrent = family.recurrent.or(stack.recurrent);
+    stack.recurrent = family.recurrent.or(stack.recurrent).or(reader.config().gguf_recurrent);
     if family.rule == Rule::GlobalHeads
         && let Some(last @ Kind::Sliding) = stack.kinds.last_mut()
     {
@@ -168,7 +95,7 @@ pub(super) fn stack<'a>(
         reader.assumed("layer_types", "full_attention", "the last layer of this class is always full");
     }
     if stack.kv_from.is_empty() {
-        stack.kv_from = shared(reader, family, &stack.kinds)?;
+        stack.kv_from = sharing::kv_sources(reader, family, &stack.kinds)?;
     }
     Ok(stack)
 }
@@ -184,7 +111,6 @@ fn kinds<'a>(
     {
         return Ok(Some(stack));
     }
-    type Form = fn(&mut Reader<'_>, &Family, usize) -> Result<Option<Stack>>;
     let recurrent_forms: [Form; 7] = [interval, period, indices, one_based, groups, stepped, yoco];
     let sliding_forms: [Form; 3] = [chunked, cross, every_n];
     if let Some(stack) = pattern(reader, family, windows, layers)? {
@@ -333,7 +259,7 @@ fn indices(reader: &mut Reader<'_>, family: &Family, layers: usize) -> Result<Op
 }
 
 /// Marks the layers that a list names, counting from `first`.
-fn indexed(
+pub(super) fn indexed(
     reader: &Reader<'_>,
     key: &str,
     items: &[Value],
@@ -462,13 +388,7 @@ fn chunked(reader: &mut Reader<'_>, family: &Family, layers: usize) -> Result<Op
     if items.is_empty() {
         let rule = "absent or empty: every n-th layer is full, the others are chunked";
         let key = "no_rope_layer_interval";
-        let every = match reader.count(&[key], rule)?.value() {
-            Some(every) => every,
-            None => {
-                reader.assumed(KEY, every, format!("class default: {rule}"));
-                every
-            }
-        };
+        let every = reader.count_or(key, every, Zero::Refused, rule)?;
         return Ok(Some(Stack::by(
             layers,
             |i| if (i + 1) % every == 0 { Kind::Full } else { Kind::Chunked },
@@ -555,6 +475,7 @@ fn parallel(reader: &mut Reader<'_>, layers: usize) -> Result<Stack> {
 /// GGUF: a head count of 0 means that the block has no attention.
 fn without_heads(reader: &mut Reader<'_>, family: &Family, stack: &mut Stack) -> Result<()> {
     let layers = stack.kinds.len();
+    let known_mixer = family.recurrent.or(stack.recurrent).or(reader.config().gguf_recurrent).is_some();
     let mut feed_forward = None;
     for key in ["num_attention_heads", "num_key_value_heads"] {
         let Some(Value::Array(items)) = reader.look(key) else { continue };
@@ -573,130 +494,9 @@ fn without_heads(reader: &mut Reader<'_>, family: &Family, stack: &mut Stack) ->
                 let widths = *feed_forward.get_or_insert_with(|| reader.look("intermediate_size"));
                 widths.and_then(|widths| widths.get(layer)?.as_u64()).is_some_and(|width| width > 0)
             };
-            let is_mixer = (family.recurrent.is_some() || stack.recurrent.is_some()) && !mlp_only;
+            let is_mixer = known_mixer && !mlp_only;
             stack.kinds[layer] = if is_mixer { Kind::Recurrent } else { Kind::Nothing };
         }
     }
     Ok(())
-}
-
-/// Which layers reuse another layer's keys and values.
-fn shared(reader: &mut Reader<'_>, family: &Family, kinds: &[Kind]) -> Result<Vec<Option<usize>>> {
-    let layers = kinds.len();
-    let mut kv_from = vec![None; layers];
-    let rule = "the last layers reuse the last earlier layer of their kind";
-    let key = "num_kv_shared_layers";
-    let mut last = reader.count_or_zero(&[key], Zero::Allowed, rule)?;
-    if let (Found::Absent, Rule::SharedLayers(class), false) = (last, family.rule, reader.config().is_gguf())
-    {
-        reader.assumed(key, class, format!("class default: {rule}"));
-        last = Found::Is(class);
-    }
-    if let Some(last) = last.value().filter(|&last| last > 0) {
-        let first = layers.checked_sub(last).filter(|&first| first > 0);
-        let first =
-            first.ok_or_else(|| reader.at_key(key, format!("is {last}, but there are {layers} layers")))?;
-        for layer in first..layers {
-            let owner = (0..first).rev().find(|&owner| kinds[owner] == kinds[layer]);
-            let problem = format!("is {last}, but no earlier layer is of the kind of layer {layer}");
-            kv_from[layer] = Some(owner.ok_or_else(|| reader.at_key(key, problem))?);
-        }
-        return Ok(kv_from);
-    }
-    let crosses = family.rule == Rule::CrossLayer || family.name.is_empty();
-    if crosses && reader.flag("use_cla", "whether neighbouring layers share K/V")? == Some(true) {
-        let key = "cla_share_factor";
-        let factor = reader.count(&[key], "layers with index % factor = 0 own their K/V")?.value();
-        let missing = || reader.unsupported(format!("`use_cla` is true, but `{key}` is missing"));
-        let factor = factor.ok_or_else(missing)?;
-        for (layer, from) in kv_from.iter_mut().enumerate() {
-            *from = Some(layer - layer % factor).filter(|&owner| owner != layer);
-        }
-    }
-    if let Some(groups) = reader.list("kv_reuse_group")? {
-        for group in groups {
-            let members = group.as_array().map_or(&[][..], Vec::as_slice);
-            indexed(reader, "kv_reuse_group", members, 0, layers)?;
-            let members: Vec<usize> =
-                members.iter().filter_map(|m| usize::try_from(m.as_u64()?).ok()).collect();
-            if let Some((&owner, others)) = members.split_first() {
-                others.iter().for_each(|&layer| kv_from[layer] = Some(owner));
-            }
-        }
-        reader.read(
-            "kv_reuse_group",
-            &Value::Array(groups.to_vec()),
-            "layers that share the first one's K/V",
-        );
-    }
-    Ok(kv_from)
-}
-
-/// Applies windows and chunks.
-pub(super) fn slots<'a>(
-    reader: &mut Reader<'a>,
-    family: &Family,
-    windows: &Windows<'a>,
-    stack: &Stack,
-) -> Result<Vec<Slot>> {
-    let has = |wanted: &[Kind]| stack.kinds.iter().any(|kind| wanted.contains(kind));
-    let undecided = has(&[Kind::Attention, Kind::Both]);
-    let compressed = stack.kinds.iter().any(|kind| matches!(kind, Kind::Compressed(_)));
-    let sliding = match stack.list {
-        Some(list) if has(&[Kind::Sliding]) || compressed => windows.of_list(list, reader)?,
-        _ if has(&[Kind::Sliding]) || compressed || undecided => windows.active(reader)?,
-        _ => None,
-    };
-    if compressed && sliding.is_none() {
-        return Err(reader.unsupported("compressed attention needs `sliding_window`, which is missing"));
-    }
-    let mut everywhere = sliding.filter(|_| undecided);
-    let context = reader.config().max_context()?;
-    if let (Some(window), Some(context)) = (everywhere, context)
-        && window >= context
-        && !has(&[Kind::Recurrent])
-    {
-        reader.assumed(
-            "sliding_window",
-            "none",
-            format!("a window of {window} never binds in a context of {context}"),
-        );
-        everywhere = None;
-    }
-    let chunk = if has(&[Kind::Chunked]) { chunk_size(reader, family)? } else { None };
-    let slide = |window: Option<usize>| window.map_or(Mask::Full, |window| Mask::Sliding { window });
-    let slot = |(layer, &kind): (usize, &Kind)| {
-        let late = everywhere.filter(|_| layer >= windows.first_layer);
-        let mask = match kind {
-            Kind::Attention | Kind::Both => Some(slide(late)),
-            Kind::Full | Kind::BothFull => Some(Mask::Full),
-            Kind::Sliding => Some(slide(sliding)),
-            Kind::Chunked => Some(chunk.map_or(Mask::Full, |size| Mask::Chunked { size })),
-            Kind::Compressed(ratio) => sliding.map(|window| Mask::Compressed { window, ratio }),
-            Kind::Recurrent | Kind::Cross | Kind::Nothing => None,
-        };
-        let recurrent = matches!(kind, Kind::Recurrent | Kind::Both | Kind::BothFull);
-        Slot { mask, recurrent, cross: kind == Kind::Cross }
-    };
-    Ok(stack.kinds.iter().enumerate().map(slot).collect())
-}
-
-fn chunk_size(reader: &mut Reader<'_>, family: &Family) -> Result<Option<usize>> {
-    const KEY: &str = "attention_chunk_size";
-    const CLASS_DEFAULT: usize = 8192;
-    Ok(match reader.first(&[KEY]) {
-        Found::Is((key, value)) => {
-            let size = tokens(value).map_err(|fault| reader.at_key(key, fault))?;
-            reader.read(key, value, "chunk size in tokens");
-            Some(size)
-        }
-        Found::Null => None,
-        Found::Absent if matches!(family.plan, Plan::Chunked(_)) => {
-            reader.assumed(KEY, CLASS_DEFAULT, "class default: chunk size in tokens");
-            Some(CLASS_DEFAULT)
-        }
-        Found::Absent => {
-            return Err(reader.unsupported(format!("`{}` is missing", reader.config().spelling(KEY))));
-        }
-    })
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::description::RecurrentKind;
 use super::evidence::{Reader, Zero, count, shown};
 use super::families::{Family, Plan, Rule};
-use super::layers::{Kind, Stack};
+use super::layers::{Form, Kind, Stack};
 use crate::error::Result;
 
 /// Per-layer lists whose length is the number of layers if nothing else says it.
@@ -27,7 +27,6 @@ pub(super) const LENGTH_KEYS: &[&str] = &[
 
 /// The first list the file has.
 pub(super) fn stack(reader: &mut Reader<'_>, family: &Family, layers: usize) -> Result<Option<Stack>> {
-    type Form = fn(&mut Reader<'_>, &Family, usize) -> Result<Option<Stack>>;
     let forms: [Form; 9] = [
         blocks,
         |reader, family, layers| words(reader, family, "layer_types", layers),
@@ -88,12 +87,8 @@ fn without_mtp<'a>(
     }
     let rule = "MTP layers, whose entries end the per-layer lists";
     let mtp = reader.count_or_zero(&["num_nextn_predict_layers"], Zero::Allowed, rule)?.value().unwrap_or(0);
-    let extra = items.len() - layers;
-    Ok(if extra == mtp || (family.rule == Rule::SharedTensor && extra == 1) {
-        &items[..layers]
-    } else {
-        items
-    })
+    let cut = family.rule == Rule::SharedTensor || items.len() - layers == mtp;
+    Ok(if cut { &items[..layers] } else { items })
 }
 
 fn words(

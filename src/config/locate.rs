@@ -65,6 +65,26 @@ pub(super) struct Identity {
     pub found_in: Option<&'static str>,
 }
 
+/// Refuses names of the wrong type: a model must not be taken for an unnamed one.
+pub(super) fn check_names(root: &Map<String, Value>, part: &[&str], path: &Path) -> Result<()> {
+    for map in [root, walk(root, part)] {
+        let fault = |key: &str, value: &Value, wanted: &str| {
+            let problem = format!("`{key}` is {value}: {}, but it must be {wanted}", parse::kind_of(value));
+            Err(Error::Malformed { path: path.to_owned(), problem })
+        };
+        match map.get("model_type") {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(value) => return fault("model_type", value, "a string"),
+        }
+        match map.get("architectures") {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(names)) if names.iter().all(Value::is_string) => {}
+            Some(value) => return fault("architectures", value, "a list of strings"),
+        }
+    }
+    Ok(())
+}
+
 /// The strings under `architectures`.
 pub(super) fn architectures(map: &Map<String, Value>) -> impl Iterator<Item = &str> {
     map.get("architectures").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)

@@ -6,9 +6,11 @@
 //! what the file and the model's class do not say is an error.
 
 mod attention;
+mod depth;
 mod describe;
 mod description;
 mod evidence;
+mod facts;
 mod families;
 mod gguf;
 mod headline;
@@ -16,9 +18,11 @@ mod latent;
 mod layers;
 mod listed;
 mod locate;
+mod masks;
 mod memory;
 mod parse;
 mod recurrence;
+mod sharing;
 mod window;
 
 use std::borrow::Cow;
@@ -30,10 +34,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 pub use self::description::{
-    Attention, Description, DraftKind, Facts, Group, Latent, LayerAttention, LayerDescription,
-    LayerRecurrence, Mask, Mixer, ModelFamily, ReadingRule, RecurrentKind, Role,
+    Attention, Description, DraftKind, Latent, LayerAttention, LayerDescription, LayerRecurrence, Mask,
+    Mixer, ModelFamily, RecurrentKind, Role,
 };
 pub use self::evidence::{Evidence, EvidenceKind};
+pub use self::facts::{Facts, Group, ReadingRule};
 pub use self::memory::KvType;
 pub use self::parse::{MAX_BYTES, MAX_DEPTH};
 
@@ -67,6 +72,8 @@ pub struct ModelConfig {
     family: &'static Family,
     /// For GGUF: the metadata key behind each key.
     gguf_keys: Option<BTreeMap<String, String>>,
+    /// For GGUF: the recurrent mixer that its keys speak of.
+    gguf_recurrent: Option<RecurrentKind>,
     /// Bits per cache element declared in a file beside this one.
     kv_cache_bits: Option<u64>,
 }
@@ -113,12 +120,14 @@ impl ModelConfig {
             identity: Some("general.architecture"),
             family,
             gguf_keys: Some(translated.keys),
+            gguf_recurrent: translated.recurrent,
             kv_cache_bits: None,
         })
     }
 
     fn from_root(root: Map<String, Value>, path: &Path) -> Result<Self> {
         let part = locate::text_part(&root, path)?;
+        locate::check_names(&root, &part, path)?;
         let identity = locate::identity(&root, locate::walk(&root, &part));
         Ok(Self {
             path: path.to_owned(),
@@ -129,6 +138,7 @@ impl ModelConfig {
             family: identity.family.unwrap_or(Family::UNKNOWN),
             root,
             gguf_keys: None,
+            gguf_recurrent: None,
             kv_cache_bits: None,
         })
     }

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::evidence::{Found, Reader, tokens};
+use super::evidence::{Found, Reader, Zero, tokens};
 use super::families::{Family, Plan, Window};
 use crate::error::Result;
 
@@ -45,15 +45,12 @@ impl<'a> Windows<'a> {
         let starts_late = matches!(family.window, Window::Flagged(_) | Window::Late(_))
             || (flag == Some(true) && family.name.is_empty());
         let first_layer = if starts_late && reads && !is_gguf && family.plan == Plan::Uniform {
-            let rule = "layers from this index on slide";
-            let key = "max_window_layers";
-            match reader.count_or_zero(&[key], super::evidence::Zero::Allowed, rule)?.value() {
-                Some(layer) => layer,
-                None => {
-                    reader.assumed(key, class_start, "class default: layers from this index on slide");
-                    class_start
-                }
-            }
+            reader.count_or(
+                "max_window_layers",
+                class_start,
+                Zero::Allowed,
+                "layers from this index on slide",
+            )?
         } else {
             0
         };

@@ -146,20 +146,20 @@ impl Tokenizer {
     /// The text of `ids`. Ids outside the vocabulary say nothing; bytes that are not UTF-8 become
     /// U+FFFD.
     pub fn decode(&self, ids: &[u32], special: SpecialTokens) -> String {
-        let tokens = ids
+        let tokens: Vec<String> = ids
             .iter()
             .filter(|&&id| special == SpecialTokens::Keep || !self.is_special(id))
             .filter_map(|&id| self.token(id))
             .collect();
-        self.join(tokens)
+        self.join(&tokens)
     }
 
     /// The text of vocabulary entries that follow each other from the start of a text.
-    fn join(&self, tokens: Vec<String>) -> String {
+    fn join(&self, tokens: &[String]) -> String {
         match self.inner.get_decoder() {
             // No decoder of the crate fails on tokens of its own vocabulary; were one to, the entries
             // themselves are the best that can be shown.
-            Some(decoder) => decoder.decode(tokens.clone()).unwrap_or_else(|_| tokens.concat()),
+            Some(decoder) => decoder.decode(tokens.to_vec()).unwrap_or_else(|_| tokens.concat()),
             None => tokens.join(" "),
         }
     }

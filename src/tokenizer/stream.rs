@@ -72,9 +72,9 @@ fn show_waiting(tokenizer: &Tokenizer, context: &mut Vec<String>, waiting: &mut 
     if waiting.is_empty() {
         return String::new();
     }
-    let before = if context.is_empty() { String::new() } else { tokenizer.join(context.clone()) };
+    let before = if context.is_empty() { String::new() } else { tokenizer.join(context) };
     context.append(waiting);
-    let mut text = tokenizer.join(context.clone());
+    let mut text = tokenizer.join(context);
     // A decoder that rewrites earlier text when more follows cannot be streamed; the rest is kept right.
     let shared = text.bytes().zip(before.bytes()).take_while(|(ours, theirs)| ours == theirs).count();
     let start = (0..=shared).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);

@@ -292,6 +292,23 @@ fn sentencepiece_gguf_joins_by_score() {
 }
 
 #[test]
+fn text_does_not_become_a_byte_token() {
+    let parts = ["<", "0", "x", "C", "3", ">", "<0", "<0x", "<0xC", "<0xC3"];
+    let mut entries = vec![("<unk>", 2), ("<s>", 3), ("</s>", 3)];
+    entries.extend(parts.map(|part| (part, 1)));
+    entries.push(("<0xC3>", 6));
+    let (tokens, types) = vocabulary(&entries);
+    let mut header = sentencepiece_header();
+    header.metadata.insert("tokenizer.ggml.scores".into(), GgufValue::Array(vec![GgufValue::Float(0.0); 14]));
+    header.metadata.insert("tokenizer.ggml.tokens".into(), tokens);
+    header.metadata.insert("tokenizer.ggml.token_type".into(), types);
+    header.metadata.insert("tokenizer.ggml.add_space_prefix".into(), GgufValue::Bool(false));
+    let tokenizer = Tokenizer::from_gguf(&header, Path::new("x.gguf")).unwrap().unwrap();
+    // `<0xC3` and `>`: the byte token's spelling in a text is not that byte.
+    assert_eq!(tokenizer.encode_plain("<0xC3>").unwrap(), [12, 8]);
+}
+
+#[test]
 fn hostile_metadata_names_its_key() {
     let texts =
         |texts: &[&str]| GgufValue::Array(texts.iter().map(|&t| GgufValue::String(t.into())).collect());

@@ -24,6 +24,7 @@ const USAGE: &str = "usage: demo-train COMMAND
   tokenizer                    train the tokenizer, write it to both model folders
   target|drafter learn STEPS   train from random weights at a steady rate
   target|drafter settle STEPS  go on from the saved weights at a falling rate
+  target|drafter stretch STEPS go on with long windows at a low rate
   sample MODEL TEMPERATURE TEXT [TOKENS] [SEED]
                                continue TEXT with `target` or `drafter`
   agreement                    how often both models find the same token likeliest
@@ -55,14 +56,15 @@ fn main() -> Result<()> {
             tokenizer::save(&tokenizer, &folder("drafter"))?;
             describe(&stories, &tokenizer)?;
         }
-        [name @ ("target" | "drafter"), phase @ ("learn" | "settle"), steps] => {
+        [name @ ("target" | "drafter"), phase @ ("learn" | "settle" | "stretch"), steps] => {
             let (config, seed, peak_rate) = match *name {
                 "target" => (Config::target(VOCAB_SIZE), TARGET_SEED, 2e-3),
                 _ => (Config::drafter(VOCAB_SIZE), DRAFTER_SEED, 5e-3),
             };
             let (phase, model) = match *phase {
                 "learn" => (Phase::Learn, Llama::new(config, seed)?),
-                _ => (Phase::Settle, Llama::load(&folder(name))?),
+                "settle" => (Phase::Settle, Llama::load(&folder(name))?),
+                _ => (Phase::Stretch, Llama::load(&folder(name))?),
             };
             println!("{name}: {} parameters", model.num_parameters());
             let plan = Plan { phase, num_steps: number(Some(steps), 0)?, peak_rate };

@@ -21,13 +21,15 @@ const NUM_WORKERS: usize = 2;
 const BETWEEN_REPORTS: usize = 20;
 const BETWEEN_CHECKPOINTS: usize = 100;
 
-/// Training has two parts, so that the first can be as long as patience allows.
+/// Training has three parts, so that the first can be as long as patience allows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// A steady learning rate, from random weights.
     Learn,
     /// A falling learning rate, from saved weights; the last eighth sees long windows.
     Settle,
+    /// A low and falling rate, from saved weights; long windows only.
+    Stretch,
 }
 
 /// How long and how fast to train.
@@ -35,7 +37,7 @@ pub struct Plan {
     pub phase: Phase,
     /// Number of updates.
     pub num_steps: usize,
-    /// Highest learning rate, reached after the warm-up.
+    /// Learning rate after the warm-up; the last part uses 0.3 of it.
     pub peak_rate: f64,
 }
 
@@ -109,19 +111,28 @@ impl Plan {
     fn rate(&self, step: usize) -> f64 {
         let num_warm_up_steps = match self.phase {
             Phase::Learn => 100.0,
-            Phase::Settle => 20.0,
+            Phase::Settle | Phase::Stretch => 20.0,
         };
         let warm_up = ((step + 1) as f64 / num_warm_up_steps).min(1.0);
         let progress = step as f64 / self.num_steps as f64;
         let fall = match self.phase {
             Phase::Learn => 1.0,
-            Phase::Settle => 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()),
+            Phase::Settle | Phase::Stretch => 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()),
         };
-        self.peak_rate * warm_up * (0.01 + 0.99 * fall)
+        let height = match self.phase {
+            Phase::Learn | Phase::Settle => 1.0,
+            Phase::Stretch => 0.3,
+        };
+        self.peak_rate * height * warm_up * (0.01 + 0.99 * fall)
     }
 
     fn shape(&self, step: usize) -> (usize, usize) {
-        if self.phase == Phase::Settle && 8 * step >= 7 * self.num_steps { LONG } else { SHORT }
+        let late = 8 * step >= 7 * self.num_steps;
+        match self.phase {
+            Phase::Settle if late => LONG,
+            Phase::Stretch => LONG,
+            Phase::Learn | Phase::Settle => SHORT,
+        }
     }
 
     /// The phases see different stories.
@@ -129,6 +140,7 @@ impl Plan {
         match self.phase {
             Phase::Learn => 0,
             Phase::Settle => 1 << 32,
+            Phase::Stretch => 2 << 32,
         }
     }
 }
