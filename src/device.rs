@@ -28,11 +28,10 @@ impl DtypeChoice {
     /// The type to compute in on `device`.
     pub fn resolve(self, device: &Device) -> DType {
         match self {
-            Self::F32 => DType::F32,
+            Self::Auto if !device.is_cpu() => DType::BF16,
+            Self::Auto | Self::F32 => DType::F32,
             Self::Bf16 => DType::BF16,
             Self::F16 => DType::F16,
-            Self::Auto if device.is_cpu() => DType::F32,
-            Self::Auto => DType::BF16,
         }
     }
 }

@@ -174,14 +174,6 @@ pub enum Error {
         /// What it said.
         problem: String,
     },
-    /// The device is not there or not compiled in.
-    #[error("device `{name}` cannot be used: {problem}")]
-    Device {
-        /// As typed.
-        name: String,
-        /// Why.
-        problem: String,
-    },
     /// A tensor operation failed: a defect of ours or of the backend.
     #[error("{what}: {source}")]
     Tensor {
@@ -190,9 +182,6 @@ pub enum Error {
         /// candle's message.
         source: candle_core::Error,
     },
-    /// The user interrupted the run.
-    #[error("interrupted")]
-    Interrupted,
 }
 
 impl Error {
@@ -212,11 +201,9 @@ impl Error {
             Self::ModelNotFound { .. } => ExitCode::NotFound,
             Self::UnsupportedConfig { .. }
             | Self::UnsupportedArchitecture { .. }
-            | Self::UnsupportedTensor { .. }
-            | Self::Device { .. } => ExitCode::Unsupported,
+            | Self::UnsupportedTensor { .. } => ExitCode::Unsupported,
             Self::VocabularyMismatch { .. } | Self::IncompatibleDrafter { .. } => ExitCode::Incompatible,
             Self::ContextTooLong { .. } => ExitCode::DoesNotFit,
-            Self::Interrupted => ExitCode::Interrupted,
         }
     }
 

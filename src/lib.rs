@@ -30,7 +30,7 @@
 //!
 //! ```text
 //! cli, report -> decode -> speculation -> model, cache, checkpoint
-//!     -> sampling, config, tokenizer, device -> error
+//!     -> sampling, config, tokenizer, device -> gguf, error
 //! ```
 
 pub mod cache;
@@ -41,6 +41,7 @@ pub mod decode;
 pub mod demo;
 pub mod device;
 pub mod error;
+pub mod gguf;
 pub mod model;
 pub mod report;
 pub mod sampling;

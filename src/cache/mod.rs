@@ -151,7 +151,7 @@ impl KvCache {
     /// When the slot does not store rows.
     pub fn visible(&self, layer: usize) -> Result<VisibleRows> {
         let Slot::Rows(slot) = &self.slots[layer] else { panic!("layer {layer} stores no rows") };
-        slot.visible(self.len + self.staged)
+        slot.visible(self.len, self.staged)
     }
 
     /// The committed recurrent state of `layer`; empty before the first token.
@@ -221,7 +221,7 @@ impl KvCache {
         for slot in &self.slots {
             match slot {
                 Slot::Rows(slot) => slot.check_truncate(self.len, len)?,
-                Slot::State(slot) => slot.check_truncate(self.len, len)?,
+                Slot::State(_) => StateSlot::check_truncate(self.len, len)?,
                 Slot::Empty => {}
             }
         }
@@ -233,6 +233,16 @@ impl KvCache {
         self.len = len;
         Ok(())
     }
+}
+
+/// Row numbers as an index tensor.
+///
+/// # Panics
+/// When a row number does not fit u32, which no cache reaches.
+pub(crate) fn row_index(rows: impl IntoIterator<Item = usize>, device: &Device) -> Result<Tensor> {
+    let ids: Vec<u32> =
+        rows.into_iter().map(|row| u32::try_from(row).expect("row numbers fit u32")).collect();
+    Ok(Tensor::new(ids, device)?)
 }
 
 /// How far a cache of this layout can go back once `margin` is set as in `KvCache::new`.

@@ -43,25 +43,28 @@ impl RowSlot {
     /// Writes rows behind `len` committed tokens, over whatever was staged there before.
     pub(super) fn append(&mut self, len: usize, keys: &Tensor, values: &Tensor) -> Result<VisibleRows> {
         let rows = keys.dim(1)?;
-        let end = len + rows;
-        if end - self.first > self.capacity {
+        if len + rows - self.first > self.capacity {
             self.make_room(len, rows)?;
         }
         let buffers = self.buffers.as_ref().expect("make_room allocates");
         for (buffer, new) in buffers.iter().zip([keys, values]) {
             buffer.slice_set(&new.contiguous()?, 1, len - self.first)?;
         }
-        self.visible(end)
+        self.visible(len, rows)
     }
 
-    /// Everything kept of the first `end` tokens, staged ones included.
-    pub(super) fn visible(&self, end: usize) -> Result<VisibleRows> {
+    /// What `rows` rows staged behind `len` committed ones can see: the first of them bounds the window.
+    pub(super) fn visible(&self, len: usize, rows: usize) -> Result<VisibleRows> {
         let [keys, values] = self.buffers.as_ref().expect("rows were appended");
-        let len = end - self.first;
+        let first_position = match self.window {
+            Some((window, _)) => (len + 1).saturating_sub(window).max(self.first),
+            None => self.first,
+        };
+        let (start, count) = (first_position - self.first, len + rows - first_position);
         Ok(VisibleRows {
-            keys: keys.narrow(1, 0, len)?,
-            values: values.narrow(1, 0, len)?,
-            first_position: self.first,
+            keys: keys.narrow(1, start, count)?,
+            values: values.narrow(1, start, count)?,
+            first_position,
         })
     }
 
@@ -72,9 +75,7 @@ impl RowSlot {
             return Ok(());
         }
         let start = len - self.first;
-        let sources: Vec<u32> =
-            rows.iter().map(|row| u32::try_from(start + row).expect("row numbers fit u32")).collect();
-        let sources = Tensor::new(sources, &self.device)?;
+        let sources = super::row_index(rows.iter().map(|row| start + row), &self.device)?;
         for buffer in buffers {
             buffer.slice_set(&buffer.index_select(&sources, 1)?, 1, start)?;
         }
@@ -93,7 +94,7 @@ impl RowSlot {
     /// Drops rows nobody can ask for, and grows the buffers if that is not enough.
     fn make_room(&mut self, len: usize, rows: usize) -> Result<()> {
         let first = match self.window {
-            Some((window, margin)) => (len + 1).saturating_sub(window + margin).max(self.first),
+            Some((window, margin)) => (len + 1).saturating_sub(window).saturating_sub(margin).max(self.first),
             None => self.first,
         };
         let kept = len - first;

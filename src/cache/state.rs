@@ -33,7 +33,7 @@ impl StateSlot {
         self.committed.clear();
     }
 
-    pub(super) fn check_truncate(&self, from: usize, to: usize) -> Result<()> {
+    pub(super) fn check_truncate(from: usize, to: usize) -> Result<()> {
         if to == 0 { Ok(()) } else { Err(Error::CannotTruncate { from, to, kept: "only the newest state" }) }
     }
 

@@ -13,8 +13,8 @@ use candle_core::{DType, Device, Tensor};
 use memmap2::Mmap;
 use safetensors::SafeTensors;
 
-use super::gguf::{GgufHeader, GgufTensor};
 use crate::error::{Error, Result};
+use crate::gguf::{GgufHeader, GgufTensor};
 
 /// Bytes of a file: mapped, or part of the program.
 pub enum FileBytes {
@@ -178,6 +178,10 @@ impl Safetensors {
                     start: data + start,
                     end: data + end,
                 };
+                if tensors.contains_key(&name) {
+                    let problem = format!("tensor `{name}` occurs in an earlier shard too");
+                    return Err(Error::Malformed { path: path.clone(), problem });
+                }
                 tensors.insert(name, entry);
             }
         }

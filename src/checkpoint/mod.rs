@@ -4,7 +4,6 @@
 //! (whole or split). Opening one maps files and reads headers; weights are read by `Weights`.
 
 mod files;
-pub mod gguf;
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -12,12 +11,12 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 pub use files::{FileBytes, Gguf, Pickle, Safetensors, Stored, WeightFiles, map, quant_formats, quant_name};
-pub use weights::{MatrixUse, Weights};
+pub use weights::{MatrixUse, Weight, Weights};
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
+use crate::gguf::{self, GgufHeader};
 use crate::tokenizer::Tokenizer;
-use gguf::GgufHeader;
 
 /// The largest JSON file beside a checkpoint that is read, in bytes.
 const MAX_JSON_BYTES: u64 = 64 << 20;

@@ -14,7 +14,41 @@ use candle_core::{DType, Device, Tensor};
 
 use super::files::{Stored, WeightFiles};
 use crate::error::{Error, Result};
-use crate::model::layers::linear::Weight;
+
+/// A weight matrix `[out, in]`.
+#[derive(Clone)]
+pub enum Weight {
+    /// As a tensor of the compute type.
+    Dense(Tensor),
+    /// In ggml blocks along `in`.
+    Quantized(Arc<QTensor>),
+}
+
+impl Weight {
+    /// Name of the storage type, such as `F32` or `Q4_K`.
+    pub fn format(&self) -> String {
+        match self {
+            Self::Dense(tensor) => tensor.dtype().as_str().to_uppercase(),
+            Self::Quantized(tensor) => super::files::quant_name(tensor.dtype()).to_owned(),
+        }
+    }
+
+    /// Number of weights.
+    pub fn num_elements(&self) -> usize {
+        match self {
+            Self::Dense(tensor) => tensor.elem_count(),
+            Self::Quantized(tensor) => tensor.shape().elem_count(),
+        }
+    }
+
+    /// Rows of the matrix.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Dense(tensor) => tensor.dims()[0],
+            Self::Quantized(tensor) => tensor.shape().dims()[0],
+        }
+    }
+}
 
 /// What a matrix is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,11 +104,6 @@ impl<'f> Weights<'f> {
     /// Shape of a tensor, if it is there.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.files.shape(name)
-    }
-
-    /// All tensor names.
-    pub fn names(&self) -> Vec<&str> {
-        self.files.names()
     }
 
     /// A tensor of this exact shape in the compute type.
@@ -142,12 +171,20 @@ impl<'f> Weights<'f> {
         Ok(Tensor::zeros((), self.dtype, &self.device)?.broadcast_as(shape)?)
     }
 
-    /// Ends the building of a network.
+    /// Ends the building of a network whose layers' tensors begin with `layers`.
     ///
     /// # Errors
-    /// `TensorMismatch` listing every tensor that was missing or had another shape.
-    pub fn finish(self) -> Result<()> {
-        let problems = self.problems.into_inner();
+    /// `TensorMismatch` listing every tensor that was missing or had another shape, and every tensor of a
+    /// layer that was not read: a network without it would not be the one that was trained.
+    pub fn finish(self, layers: &str) -> Result<()> {
+        let used = self.used.into_inner();
+        let mut problems = self.problems.into_inner();
+        for name in self.files.names().into_iter().filter(|name| name.starts_with(layers)) {
+            // Frequencies that old checkpoints stored beside what they are computed from.
+            if !used.contains(name) && !name.ends_with("rotary_emb.inv_freq") {
+                problems.push(format!("`{name}` is there, but the configuration has no use for it"));
+            }
+        }
         if problems.is_empty() { Ok(()) } else { Err(Error::TensorMismatch { path: self.path, problems }) }
     }
 }

@@ -18,12 +18,15 @@ use crate::model::{CausalLm, LoadOptions, Loaded, load};
 use crate::report::{FORMATS, ModelReport, Report, Settings};
 use crate::sampling::SamplingParams;
 use crate::speculation::acceptance::{RULES, RuleKind};
-use crate::speculation::drafter::{DRAFTERS, DrafterKind, DrafterParts, NgramOptions};
+use crate::speculation::drafter::{DRAFTERS, DrafterKind, DrafterParts, NgramOptions, PLAIN, WITH_MODEL};
 use crate::speculation::pairing;
 use crate::speculation::schedule::SCHEDULERS;
 use crate::tokenizer::Tokenizer;
 
 const DEFAULT_DRAFT_TOKENS: usize = 4;
+const MAX_DRAFT_TOKENS: usize = 1024;
+/// Below this, scores overflow.
+const MIN_TEMPERATURE: f64 = 1e-6;
 /// The context of a model that does not say, in tokens.
 const DEFAULT_CONTEXT: usize = 4096;
 
@@ -122,6 +125,11 @@ impl Plan {
         if args.sampling.max_tokens == 0 {
             return Err(usage("-n", "at least one token must be asked for".to_owned()));
         }
+        if temperature > 0.0 && temperature < MIN_TEMPERATURE {
+            let problem =
+                format!("{temperature} is too close to 0 to sample at; 0 takes the most likely token");
+            return Err(usage("--temp", problem));
+        }
         let params = SamplingParams { temperature };
         let drafter = choose_drafter(args)?;
         refuse_without_effect(args, drafter)?;
@@ -130,6 +138,12 @@ impl Plan {
                 return Err(usage(
                     "-k",
                     "0 tokens cannot be drafted; plain decoding is --drafter none".into(),
+                ));
+            }
+            Some(given) if given > MAX_DRAFT_TOKENS => {
+                return Err(usage(
+                    "-k",
+                    format!("{given} is beyond the longest draft of {MAX_DRAFT_TOKENS} tokens"),
                 ));
             }
             given => given.unwrap_or(DEFAULT_DRAFT_TOKENS),
@@ -169,6 +183,7 @@ impl Plan {
         };
         let limit = drafter.and_then(|drafter| drafter.loaded.max_context).unwrap_or(usize::MAX);
         let parts = DrafterParts {
+            target: &target.loaded.model,
             model,
             shared_vocab,
             run_len: request.run_len().min(limit),
@@ -202,11 +217,13 @@ impl Plan {
 fn choose_drafter(args: &GenerateArgs) -> Result<&'static DrafterKind> {
     let is_demo = args.models.model.is_none();
     let has_model = args.models.draft_model.is_some();
-    let default = if has_model || is_demo { "model" } else { "none" };
-    let name = args.speculation.drafter.as_deref().unwrap_or(default);
-    let kind = DRAFTERS.iter().find(|kind| kind.name == name).expect("clap admits only names of the table");
+    let default = if has_model || is_demo { WITH_MODEL } else { PLAIN };
+    let named = args.speculation.drafter.as_deref();
+    let kind = named.map_or(default, |name| {
+        DRAFTERS.iter().find(|kind| kind.name == name).expect("clap admits only names of the table")
+    });
     if kind.needs_model && !has_model && !is_demo {
-        return Err(usage("--drafter", format!("{name} needs a model that drafts: -d PATH")));
+        return Err(usage("--drafter", format!("{} needs a model that drafts: -d PATH", kind.name)));
     }
     Ok(kind)
 }
@@ -214,22 +231,21 @@ fn choose_drafter(args: &GenerateArgs) -> Result<&'static DrafterKind> {
 /// A flag that cannot do anything is a mistake worth telling, except beside an explicit `--drafter none`,
 /// which is how one switches speculation off in a long command.
 fn refuse_without_effect(args: &GenerateArgs, drafter: &DrafterKind) -> Result<()> {
-    if args.speculation.drafter.as_deref() == Some("none") {
+    if args.speculation.drafter.is_some() && !drafter.drafts {
         return Ok(());
     }
-    let drafts = drafter.name != "none";
     let SpeculationArgs { num_draft_tokens, accept, ngram_min, ngram_max, .. } = &args.speculation;
     let flags = [
         ("-d", args.models.draft_model.is_some(), drafter.needs_model),
         ("--draft-dtype", args.models.draft_dtype.is_some(), drafter.needs_model),
         ("--draft-quant", args.models.draft_quant.is_some(), drafter.needs_model),
-        ("-k", num_draft_tokens.is_some(), drafts),
-        ("--accept", accept.is_some(), drafts),
+        ("-k", num_draft_tokens.is_some(), drafter.drafts),
+        ("--accept", accept.is_some(), drafter.drafts),
         ("--ngram-min", ngram_min.is_some(), drafter.uses_ngram),
         ("--ngram-max", ngram_max.is_some(), drafter.uses_ngram),
     ];
     match flags.iter().find(|(_, given, has_effect)| *given && !has_effect) {
-        Some((flag, ..)) if drafts => {
+        Some((flag, ..)) if drafter.drafts => {
             Err(usage(flag, format!("has no effect with --drafter {}", drafter.name)))
         }
         Some((flag, ..)) => {

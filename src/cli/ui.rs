@@ -40,7 +40,7 @@ pub(super) fn note(verbosity: Verbosity, text: &str) {
 
 /// Prints an error with its advice and returns its exit code.
 pub(super) fn report_error(error: &anyhow::Error) -> ExitCode {
-    let mut lines = format!("error: {error:#}\n");
+    let mut lines = format!("error: {error}\n");
     let known = error.downcast_ref::<Error>();
     if let Some(hint) = known.and_then(Error::hint) {
         lines.push_str(&format!("hint: {hint}\n"));

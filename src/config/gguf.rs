@@ -12,8 +12,8 @@ use serde_json::{Map, Number, Value};
 
 use super::description::RecurrentKind;
 use super::families::Family;
-use crate::checkpoint::gguf::{GgufHeader, GgufValue};
 use crate::error::{Error, Result};
+use crate::gguf::{GgufHeader, GgufValue};
 
 /// A configuration made from metadata.
 pub(super) struct Translated {

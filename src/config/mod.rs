@@ -43,8 +43,8 @@ pub use self::memory::KvType;
 pub use self::parse::{MAX_BYTES, MAX_DEPTH};
 
 use self::families::Family;
-use crate::checkpoint::gguf::GgufHeader;
 use crate::error::{Error, Result};
+use crate::gguf::GgufHeader;
 
 /// Keys that hold the longest context, in order of precedence.
 const CONTEXT_KEYS: &[&str] = &[

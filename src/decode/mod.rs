@@ -11,12 +11,13 @@ use std::ops::ControlFlow;
 
 pub use clock::{Clock, SystemClock};
 pub use request::{FinishReason, Generation, Request, Setup};
-pub use round::{DraftedToken, Round};
 
 use crate::error::{Error, Result};
 use crate::model::{PREFILL_CHUNK, Session};
 use crate::sampling::Noise;
+use crate::speculation::Round;
 use crate::speculation::drafter::{DraftContext, ReadRows};
+use round::{Run, run_round};
 
 /// One emitted token, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,57 +49,62 @@ pub fn generate(
         return Err(Error::ContextTooLong { needed: request.prompt.len() + 1, limit: request.context_len });
     }
     let start_s = setup.clock.now_s();
-    let needs = setup.drafter.needs();
-    let context = DraftContext {
-        target: setup.target,
-        params: &request.params,
-        noise: Noise::new(request.seed, request.sequence),
-        choice: setup.rule.draft_choice(),
+    let mut run = Run {
+        request,
+        context: DraftContext {
+            target: setup.target,
+            params: &request.params,
+            noise: Noise::new(request.seed, request.sequence),
+            choice: setup.rule.draft_choice(),
+        },
+        needs: setup.drafter.needs(),
+        session: Session::new(setup.target, request.run_len(), 0),
+        tokens: request.prompt.to_vec(),
     };
-    let mut session = Session::new(setup.target, request.run_len(), 0)?;
-    let anchor_at = request.prompt.len() - 1;
-    while anchor_at - session.len() > PREFILL_CHUNK {
-        let first_position = session.len();
-        let tokens = &request.prompt[first_position..first_position + PREFILL_CHUNK];
-        let hidden = session.extend(tokens, &needs.taps)?;
-        setup.drafter.begin(&context, &ReadRows { first_position, tokens, taps: hidden.taps })?;
-    }
-
-    let mut tokens = request.prompt.to_vec();
+    prefill(setup, &mut run)?;
     let mut rounds: Vec<Round> = Vec::new();
-    let mut prefill_s = 0.0;
+    let mut time_to_first_token_s = 0.0;
     let finish_reason = loop {
-        let wanted = request.end() - tokens.len();
+        let wanted = request.end() - run.tokens.len();
         if wanted == 0 {
-            break if request.end() == request.context_len {
-                FinishReason::ContextLength
-            } else {
-                FinishReason::Length
-            };
+            let is_full = request.end() == request.context_len;
+            break if is_full { FinishReason::ContextLength } else { FinishReason::Length };
         }
         let mut budget = if wanted > 1 { setup.scheduler.next().min(wanted - 1) } else { 0 };
-        if let Some(longest) = needs.longest_draft {
+        if let Some(longest) = run.needs.longest_draft {
             budget = budget.min(longest);
         }
-        let (round, end) = round::run(setup, &context, &mut session, &mut tokens, request, budget, sink)?;
+        let (round, end) = run_round(setup, &mut run, budget, sink)?;
         setup.scheduler.observe(&round);
         if rounds.is_empty() {
-            prefill_s = setup.clock.now_s() - start_s;
+            time_to_first_token_s = setup.clock.now_s() - start_s;
         }
         rounds.push(round);
         if let Some(reason) = end {
             break reason;
         }
     };
-    tokens.drain(..request.prompt.len());
     Ok(Generation {
-        tokens,
+        tokens: run.tokens.split_off(request.prompt.len()),
         finish_reason,
         rounds,
         prompt_len: request.prompt.len(),
-        time_to_first_token_s: prefill_s,
+        time_to_first_token_s,
         total_s: setup.clock.now_s() - start_s,
-        target_cache_bytes: session.cache_bytes(),
+        target_cache_bytes: run.session.cache_bytes(),
         drafter_cache_bytes: setup.drafter.cache_bytes(),
     })
+}
+
+/// Reads the prompt in chunks, as long as more than one chunk is left before the anchor; the rest goes
+/// into the first block.
+fn prefill(setup: &mut Setup<'_>, run: &mut Run<'_, '_>) -> Result<()> {
+    let anchor_at = run.tokens.len() - 1;
+    while anchor_at - run.session.len() > PREFILL_CHUNK {
+        let first_position = run.session.len();
+        let tokens = &run.tokens[first_position..first_position + PREFILL_CHUNK];
+        let hidden = run.session.extend(tokens, &run.needs.taps)?;
+        setup.drafter.begin(&run.context, &ReadRows { first_position, tokens, taps: hidden.taps })?;
+    }
+    Ok(())
 }

@@ -1,9 +1,9 @@
 //! What a run is asked to do and what it gives back.
 
 use super::clock::Clock;
-use super::round::Round;
 use crate::model::CausalLm;
 use crate::sampling::SamplingParams;
+use crate::speculation::Round;
 use crate::speculation::acceptance::AcceptanceRule;
 use crate::speculation::drafter::Drafter;
 use crate::speculation::schedule::Scheduler;

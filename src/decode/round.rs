@@ -11,53 +11,18 @@ use super::Emitted;
 use super::request::{FinishReason, Request, Setup};
 use crate::error::Result;
 use crate::model::Session;
-use crate::sampling::{Distribution, SamplingParams};
-use crate::speculation::acceptance::{TargetRows, Verdict};
-use crate::speculation::drafter::{DraftContext, Outcome, ReadRows};
-use crate::speculation::{Draft, Source};
-
-/// One proposed token and what became of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct DraftedToken {
-    /// Token id.
-    pub token: u32,
-    /// Nodes from the anchor, itself included.
-    pub depth: usize,
-    /// Who proposed it.
-    pub source: Source,
-    /// Whether it was emitted.
-    pub accepted: bool,
-}
-
-/// The raw record of a round, which all figures are derived from.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Round {
-    /// Absolute position of the anchor.
-    pub anchor_position: usize,
-    /// Rows of the prompt that the block carried before the anchor.
-    pub prompt_rows: usize,
-    /// The draft.
-    pub draft: Vec<DraftedToken>,
-    /// Draft tokens emitted.
-    pub accepted: usize,
-    /// Whether the token after the accepted ones had a draft beside it that was refused.
-    pub corrected: bool,
-    /// Tokens emitted.
-    pub emitted: usize,
-    /// Seconds the drafter took, proposing and observing.
-    pub draft_s: f64,
-    /// Seconds the target took: the verify pass and its logits.
-    pub verify_s: f64,
-    /// Seconds of everything else in the round.
-    pub other_s: f64,
-}
+use crate::sampling::{Distribution, History, SamplingParams};
+use crate::speculation::acceptance::{Next, TargetRows, Verdict};
+use crate::speculation::drafter::{DraftContext, Needs, Outcome, ReadRows};
+use crate::speculation::{Draft, DraftedToken, Round};
 
 /// Processed rows of a block's logits, made when a rule asks.
 struct BlockRows<'a> {
     /// `[1 + nodes, vocab]`, the anchor's row first.
     logits: &'a [f32],
     vocab_size: usize,
-    anchor_position: usize,
+    /// Prompt and emitted tokens, the anchor last.
+    emitted: &'a [u32],
     draft: &'a Draft,
     params: &'a SamplingParams,
 }
@@ -66,43 +31,55 @@ impl TargetRows for BlockRows<'_> {
     fn row(&mut self, node: Option<usize>) -> Result<Distribution<'_>> {
         let row = node.map_or(0, |node| node + 1);
         let logits = &self.logits[row * self.vocab_size..(row + 1) * self.vocab_size];
-        Distribution::new(logits, self.params, self.next_position(node))
+        let history = History { emitted: self.emitted, path: &self.draft.path(node) };
+        Distribution::new(logits, self.params, history)
     }
 
     fn next_position(&self, node: Option<usize>) -> usize {
-        self.anchor_position + 1 + node.map_or(0, |node| self.draft.depth(node))
+        self.emitted.len() + node.map_or(0, |node| self.draft.depth(node))
     }
 }
 
+/// One run under way.
+pub(super) struct Run<'r, 'm> {
+    pub(super) request: &'r Request<'r>,
+    pub(super) context: DraftContext<'r>,
+    pub(super) needs: Needs,
+    pub(super) session: Session<'m>,
+    /// Prompt and emitted tokens, the anchor last.
+    pub(super) tokens: Vec<u32>,
+}
+
+/// Takes emitted tokens, one by one, and may end the text after any.
+pub(super) type Sink<'s> = &'s mut dyn FnMut(Emitted) -> Result<ControlFlow<FinishReason>>;
+
 /// Runs one round with a draft of at most `budget` nodes; says why the text ended if it did.
-pub(super) fn run(
+pub(super) fn run_round(
     setup: &mut Setup<'_>,
-    context: &DraftContext<'_>,
-    session: &mut Session<'_>,
-    tokens: &mut Vec<u32>,
-    request: &Request<'_>,
+    run: &mut Run<'_, '_>,
     budget: usize,
-    sink: &mut dyn FnMut(Emitted) -> Result<ControlFlow<FinishReason>>,
+    sink: Sink<'_>,
 ) -> Result<(Round, Option<FinishReason>)> {
+    let Run { request, context, needs, session, tokens } = run;
     let clock = setup.clock;
     let start_s = clock.now_s();
     let draft = if budget > 0 { setup.drafter.propose(context, tokens, budget)? } else { Draft::default() };
     assert!(draft.len() <= budget, "a draft of {} nodes for a budget of {budget}", draft.len());
+    assert!(needs.branching || !draft.branches(), "a drafter that does not branch proposed a tree");
     let drafted_s = clock.now_s();
 
     let committed = session.len();
     let anchor_position = tokens.len() - 1;
     let anchor_row = anchor_position - committed;
     let (block, parents) = block(&tokens[committed..], &draft);
-    let taps = setup.drafter.needs().taps;
-    let staged = session.stage(&block, &parents, &taps)?;
+    let staged = session.stage(&block, &parents, &needs.taps)?;
     let logits = staged.logits(anchor_row, 1 + draft.len())?;
     let read_s = clock.now_s();
 
     let mut rows = BlockRows {
         logits: &logits,
         vocab_size: setup.target.vocab_size(),
-        anchor_position,
+        emitted: tokens,
         draft: &draft,
         params: &request.params,
     };
@@ -121,7 +98,7 @@ pub(super) fn run(
         rows: ReadRows {
             first_position: committed,
             tokens: &tokens[committed..committed + kept.len()],
-            taps: kept_taps(hidden.map(|hidden| hidden.taps).unwrap_or_default(), &kept)?,
+            taps: kept_taps(hidden.taps, &kept)?,
         },
         tokens,
         num_emitted: emitted.len(),
@@ -141,10 +118,10 @@ pub(super) fn run(
     let round = Round {
         anchor_position,
         prompt_rows: anchor_row,
+        budget,
         draft: drafted.collect(),
         accepted: accepted.len(),
-        corrected: emitted.len() > accepted.len()
-            && verdict.kind == crate::speculation::acceptance::Next::Correction,
+        corrected: emitted.len() > accepted.len() && verdict.kind == Next::Correction,
         emitted: emitted.len(),
         draft_s,
         verify_s,
@@ -170,7 +147,7 @@ fn emit(
     verdict: &Verdict,
     draft: &Draft,
     stop_ids: &[u32],
-    sink: &mut dyn FnMut(Emitted) -> Result<ControlFlow<FinishReason>>,
+    sink: Sink<'_>,
 ) -> Result<(Vec<u32>, Option<FinishReason>)> {
     let accepted = verdict.path.iter().map(|node| {
         let node = &draft.nodes()[*node];
@@ -192,11 +169,10 @@ fn emit(
 
 /// The kept rows of each tap.
 fn kept_taps(taps: Vec<candle_core::Tensor>, kept: &[usize]) -> Result<Vec<candle_core::Tensor>> {
-    let ids: Vec<u32> = kept.iter().map(|row| u32::try_from(*row).expect("row numbers fit u32")).collect();
     taps.into_iter()
         .map(|tap| {
-            let ids = candle_core::Tensor::new(ids.as_slice(), tap.device())?;
-            Ok(tap.index_select(&ids, 0)?)
+            let rows = crate::cache::row_index(kept.iter().copied(), tap.device())?;
+            Ok(tap.index_select(&rows, 0)?)
         })
         .collect()
 }

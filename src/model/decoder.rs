@@ -9,14 +9,14 @@ use candle_core::{DType, Device, Tensor};
 use super::arch::names::{Naming, Role};
 use super::layers::Ops;
 use super::layers::attention::{Attention, AttentionShape};
-use super::layers::linear::{Embedding, Linear, Weight};
+use super::layers::linear::{Embedding, Linear};
 use super::layers::mask::BlockPositions;
 use super::layers::mlp::{Activation, GatedMlp};
 use super::layers::norm::RmsNorm;
-use super::layers::rope::{RopeId, RopeSpec, RotaryTables, RowRotations};
+use super::layers::rope::{RopeId, RopeSpec, Rotary, RowRotations};
 use super::{CausalLm, Hidden, Segment, Tap, depths};
 use crate::cache::{RowShape, SlotLayout};
-use crate::checkpoint::{MatrixUse, Weights};
+use crate::checkpoint::{MatrixUse, Weight, Weights};
 use crate::error::{Error, Result};
 
 /// Everything that tells one decoder from another, before any tensor is read.
@@ -55,10 +55,8 @@ pub struct LayerSpec {
     pub scale: f64,
     /// `cap * tanh(score / cap)` on the scores.
     pub softcap: Option<f64>,
-    /// Whether query, key and value projections have biases.
-    pub qkv_bias: bool,
-    /// Whether the output projection has a bias.
-    pub output_bias: bool,
+    /// Which projections have biases.
+    pub biases: Biases,
     /// Whether each query and key head is normalised.
     pub head_norms: bool,
     /// Where the norms are.
@@ -67,8 +65,17 @@ pub struct LayerSpec {
     pub intermediate_size: usize,
     /// Its gate.
     pub activation: Activation,
-    /// Whether its projections have biases.
-    pub mlp_bias: bool,
+}
+
+/// Which projections of a layer have biases.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Biases {
+    /// Queries, keys and values.
+    pub qkv: bool,
+    /// The output of attention.
+    pub output: bool,
+    /// The feed-forward layer.
+    pub mlp: bool,
 }
 
 /// Where a layer normalises.
@@ -97,7 +104,6 @@ pub struct Decoder {
     norm: RmsNorm,
     head: Linear,
     logit_softcap: Option<f64>,
-    hidden_size: usize,
     ropes: Vec<RopeSpec>,
     cache_layout: Vec<SlotLayout>,
     dtype: DType,
@@ -155,14 +161,14 @@ impl Builder<'_, '_> {
         let (query, kv) = (shape.query_heads, shape.kv_heads);
         let attention = Attention {
             shape,
-            query: self.linear(Role::Query, index, [query * shape.head_dim, hidden], layer.qkv_bias)?,
-            key: self.linear(Role::Key, index, [kv * shape.head_dim, hidden], layer.qkv_bias)?,
-            value: self.linear(Role::Value, index, [kv * shape.value_head_dim, hidden], layer.qkv_bias)?,
+            query: self.linear(Role::Query, index, [query * shape.head_dim, hidden], layer.biases.qkv)?,
+            key: self.linear(Role::Key, index, [kv * shape.head_dim, hidden], layer.biases.qkv)?,
+            value: self.linear(Role::Value, index, [kv * shape.value_head_dim, hidden], layer.biases.qkv)?,
             output: self.linear(
                 Role::Output,
                 index,
                 [hidden, query * shape.value_head_dim],
-                layer.output_bias,
+                layer.biases.output,
             )?,
             head_norms,
             rope: layer.rope,
@@ -172,9 +178,9 @@ impl Builder<'_, '_> {
         };
         let inner = layer.intermediate_size;
         let mlp = GatedMlp {
-            gate: self.linear(Role::Gate, index, [inner, hidden], layer.mlp_bias)?,
-            up: self.linear(Role::Up, index, [inner, hidden], layer.mlp_bias)?,
-            down: self.linear(Role::Down, index, [hidden, inner], layer.mlp_bias)?,
+            gate: self.linear(Role::Gate, index, [inner, hidden], layer.biases.mlp)?,
+            up: self.linear(Role::Up, index, [inner, hidden], layer.biases.mlp)?,
+            down: self.linear(Role::Down, index, [hidden, inner], layer.biases.mlp)?,
             activation: layer.activation,
         };
         let after = |role| match layer.norms {
@@ -230,7 +236,6 @@ impl Decoder {
             norm,
             head,
             logit_softcap: spec.logit_softcap,
-            hidden_size: spec.hidden_size,
             ropes: spec.ropes.clone(),
             cache_layout: cache_layout.collect(),
             dtype: weights.dtype(),
@@ -303,12 +308,12 @@ impl Pass {
             let committed = segment.cache.len();
             positions.push(depths(segment.parents).iter().map(|depth| committed + depth).collect::<Vec<_>>());
         }
-        let parts: Vec<(&RotaryTables, &[usize])> = segments
+        let parts: Vec<(&Rotary, &[usize])> = segments
             .iter()
             .zip(&positions)
             .map(|(segment, rows)| (segment.rotary, rows.as_slice()))
             .collect();
-        let rotations = RowRotations::gather(&parts)?;
+        let rotations = RowRotations::new(&parts)?;
         Ok(Self { spans, positions, rotations })
     }
 }
@@ -316,8 +321,11 @@ impl Pass {
 /// Masks of one pass; layers that see alike share one.
 #[derive(Default)]
 struct Masks {
-    made: Vec<((usize, usize, Option<usize>), Option<Tensor>)>,
+    made: Vec<(MaskKey, Option<Tensor>)>,
 }
+
+/// Segment, first position and window: what a mask depends on within a pass.
+type MaskKey = (usize, usize, Option<usize>);
 
 impl Masks {
     fn get(
@@ -342,10 +350,6 @@ impl CausalLm for Decoder {
         self.embedding.vocab_size()
     }
 
-    fn hidden_size(&self) -> usize {
-        self.hidden_size
-    }
-
     fn cache_layout(&self) -> &[SlotLayout] {
         &self.cache_layout
     }
@@ -358,8 +362,8 @@ impl CausalLm for Decoder {
         &self.device
     }
 
-    fn rotary(&self, run_len: usize) -> Result<RotaryTables> {
-        RotaryTables::new(&self.ropes, run_len, self.dtype, &self.device)
+    fn rotary(&self, run_len: usize) -> Rotary {
+        Rotary::new(&self.ropes, run_len, self.dtype, &self.device)
     }
 
     fn forward(&self, segments: &mut [Segment<'_>], taps: &[Tap]) -> Result<Hidden> {

@@ -3,8 +3,11 @@
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device};
 
-use super::arch::{self, names::Naming};
-use super::decoder::Decoder;
+use super::arch::{
+    self,
+    names::{Naming, Role},
+};
+use super::decoder::{Biases, Decoder};
 use super::layers::Ops;
 use super::layers::rope::{RopeScaling, RopeSpec};
 use crate::checkpoint::{Checkpoint, WeightFiles, Weights};
@@ -56,25 +59,29 @@ pub fn load(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Loaded> {
             }
             if let Some(divisors) = weights.host_values("rope_freqs.weight")? {
                 for rope in &mut spec.ropes {
-                    if divisors.len() != rope.dim / 2 {
-                        let problem = format!(
-                            "`rope_freqs.weight` has {} values for {} pairs",
-                            divisors.len(),
-                            rope.dim / 2
-                        );
+                    if divisors.len() != rope.dim / 2 || divisors.iter().any(|divisor| *divisor <= 0.0) {
+                        let problem =
+                            format!("`rope_freqs.weight` is not {} positive divisors", rope.dim / 2);
                         return Err(Error::Malformed { path: checkpoint.path.clone(), problem });
                     }
                     rope.scaling = RopeScaling::Divisors(divisors.clone());
                 }
             }
-            Naming::gguf(architecture.names)
+            let naming = Naming::gguf(architecture.names);
+            // Nor has it flags for biases.
+            for (index, layer) in spec.layers.iter_mut().enumerate() {
+                let has = |role| weights.shape(&format!("{}.bias", naming.name(role, index))).is_some();
+                layer.biases =
+                    Biases { qkv: has(Role::Query), output: has(Role::Output), mlp: has(Role::Gate) };
+            }
+            naming
         }
         WeightFiles::Safetensors(_) | WeightFiles::Pickle(_) => {
             Naming::hugging_face(architecture.names, |name| weights.shape(name).is_some())
         }
     };
     let model = Decoder::new(&spec, &weights, &naming, options.ops)?;
-    weights.finish()?;
+    weights.finish(&naming.layers())?;
     let max_context = config.max_context()?.map(|context| stretched(context, &spec.ropes));
     Ok(Loaded { model, description, max_context })
 }

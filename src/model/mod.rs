@@ -13,7 +13,7 @@ mod session;
 use candle_core::{DType, Device, Tensor};
 
 pub use decoder::Decoder;
-pub use layers::rope::RotaryTables;
+pub use layers::rope::Rotary;
 pub use load::{LoadOptions, Loaded, load};
 pub(crate) use session::host_rows;
 pub use session::{PREFILL_CHUNK, Session, Staged};
@@ -41,11 +41,12 @@ pub struct Segment<'a> {
     pub parents: &'a [Option<usize>],
     /// Where the rows' keys and values are staged.
     pub cache: &'a mut KvCache,
-    /// Rotary tables of this run.
-    pub rotary: &'a RotaryTables,
+    /// Rotations of this run.
+    pub rotary: &'a Rotary,
 }
 
-/// What a pass computed, rows of all segments one after another.
+/// What a pass computed, rows of all segments one after another. Cloning shares the tensors.
+#[derive(Clone)]
 pub struct Hidden {
     /// After the last norm, `[rows, hidden]`.
     pub last: Tensor,
@@ -58,9 +59,6 @@ pub trait CausalLm {
     /// Rows of the embedding; ids at or above it are errors. May exceed the tokenizer's vocabulary.
     fn vocab_size(&self) -> usize;
 
-    /// Width of a hidden state.
-    fn hidden_size(&self) -> usize;
-
     /// What each layer keeps.
     fn cache_layout(&self) -> &[SlotLayout];
 
@@ -70,9 +68,9 @@ pub trait CausalLm {
     /// Where the network runs.
     fn device(&self) -> &Device;
 
-    /// Rotary tables for a run of at most `run_len` tokens. Scalings that depend on length are fixed
+    /// Rotations for a run of at most `run_len` tokens. Scalings that depend on length are fixed
     /// here, once per run, so that a block and its rows one by one agree.
-    fn rotary(&self, run_len: usize) -> Result<RotaryTables>;
+    fn rotary(&self, run_len: usize) -> Rotary;
 
     /// Runs the segments through all layers, staging each one's rows in its cache.
     ///

@@ -5,7 +5,7 @@
 
 use candle_core::Tensor;
 
-use super::{CausalLm, Hidden, RotaryTables, Segment, Tap, chain};
+use super::{CausalLm, Hidden, Rotary, Segment, Tap, chain};
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
 
@@ -16,16 +16,16 @@ pub const PREFILL_CHUNK: usize = 512;
 pub struct Session<'m> {
     model: &'m dyn CausalLm,
     cache: KvCache,
-    rotary: RotaryTables,
+    rotary: Rotary,
     run_len: usize,
 }
 
 impl<'m> Session<'m> {
     /// An empty sequence of at most `run_len` tokens. `margin` is how many committed tokens it must be
     /// possible to take back.
-    pub fn new(model: &'m dyn CausalLm, run_len: usize, margin: usize) -> Result<Self> {
+    pub fn new(model: &'m dyn CausalLm, run_len: usize, margin: usize) -> Self {
         let cache = KvCache::new(model.cache_layout(), margin, model.cache_dtype(), model.device());
-        Ok(Self { model, cache, rotary: model.rotary(run_len)?, run_len })
+        Self { model, cache, rotary: model.rotary(run_len), run_len }
     }
 
     /// The network.
@@ -55,10 +55,8 @@ impl<'m> Session<'m> {
 
     /// Reads `tokens` in one pass and commits them.
     pub fn extend(&mut self, tokens: &[u32], taps: &[Tap]) -> Result<Hidden> {
-        let mut staged = self.stage(tokens, &chain(tokens.len()), taps)?;
-        let hidden = staged.take_hidden();
-        staged.commit(&(0..tokens.len()).collect::<Vec<_>>())?;
-        Ok(hidden)
+        let staged = self.stage(tokens, &chain(tokens.len()), taps)?;
+        staged.commit(&(0..tokens.len()).collect::<Vec<_>>())
     }
 
     /// Reads a block whose rows continue the committed tokens or each other, without committing it.
@@ -77,7 +75,7 @@ impl<'m> Session<'m> {
         }
         let mut segment = [Segment { tokens, parents, cache: &mut self.cache, rotary: &self.rotary }];
         match self.model.forward(&mut segment, taps) {
-            Ok(hidden) => Ok(Staged { session: self, hidden: Some(hidden) }),
+            Ok(hidden) => Ok(Staged { session: self, hidden }),
             Err(error) => {
                 self.cache.discard();
                 Err(error)
@@ -97,29 +95,25 @@ impl<'m> Session<'m> {
 /// A block in the cache that is not committed yet.
 pub struct Staged<'s, 'm> {
     session: &'s mut Session<'m>,
-    hidden: Option<Hidden>,
+    hidden: Hidden,
 }
 
 impl Staged<'_, '_> {
     /// The block's hidden states.
     pub fn hidden(&self) -> &Hidden {
-        self.hidden.as_ref().expect("the hidden states were not taken")
+        &self.hidden
     }
 
     /// Logits of `count` rows from `first` on, `[count, vocab]` row by row on the host.
     pub fn logits(&self, first: usize, count: usize) -> Result<Vec<f32>> {
-        let rows = self.hidden().last.narrow(0, first, count)?;
+        let rows = self.hidden.last.narrow(0, first, count)?;
         host_rows(&self.session.model.logits(&rows)?)
     }
 
-    fn take_hidden(&mut self) -> Hidden {
-        self.hidden.take().expect("the hidden states were not taken")
-    }
-
     /// Keeps `rows` (increasing, each with its parent) and returns the hidden states of the block.
-    pub fn commit(mut self, rows: &[usize]) -> Result<Option<Hidden>> {
+    pub fn commit(self, rows: &[usize]) -> Result<Hidden> {
         self.session.cache.commit(rows)?;
-        Ok(self.hidden.take())
+        Ok(self.hidden.clone())
     }
 }
 

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{ModelReport, Report, Settings, Summary};
-use crate::decode::{FinishReason, Round};
+use crate::decode::FinishReason;
+use crate::speculation::Round;
 
 #[derive(Serialize)]
 struct Document<'a> {

@@ -5,7 +5,8 @@
 
 use serde::Serialize;
 
-use crate::decode::{Generation, Round};
+use crate::decode::Generation;
+use crate::speculation::Round;
 
 /// Drafted and accepted tokens of one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,11 +55,11 @@ pub struct Summary {
     pub decode_tokens_per_s: Option<f64>,
     /// Seconds from the end of loading to the last token.
     pub total_s: f64,
-    /// Seconds of drafting in all rounds.
+    /// Seconds of drafting in the rounds after the first, which reads the prompt.
     pub draft_s: f64,
-    /// Seconds of target passes in all rounds.
+    /// Seconds of target passes in the rounds after the first.
     pub verify_s: f64,
-    /// Seconds of everything else in all rounds.
+    /// Seconds of everything else in the rounds after the first.
     pub other_s: f64,
 }
 
@@ -93,35 +94,16 @@ impl Summary {
             prefill_tokens_per_s: per_s(generation.prompt_len, generation.time_to_first_token_s),
             decode_tokens_per_s: if decode_tokens > 0 { per_s(decode_tokens, decode_s) } else { None },
             total_s: generation.total_s,
-            draft_s: rounds.iter().map(|round| round.draft_s).sum(),
-            verify_s: rounds.iter().map(|round| round.verify_s).sum(),
-            other_s: rounds.iter().map(|round| round.other_s).sum(),
+            draft_s: rounds.iter().skip(1).map(|round| round.draft_s).sum(),
+            verify_s: rounds.iter().skip(1).map(|round| round.verify_s).sum(),
+            other_s: rounds.iter().skip(1).map(|round| round.other_s).sum(),
         }
     }
 
-    /// Shares of drafting, verifying and everything else in the time of all rounds.
+    /// Shares of drafting, verifying and everything else in the time of the rounds after the first.
     pub fn time_shares(&self) -> Option<[f64; 3]> {
         let total = self.draft_s + self.verify_s + self.other_s;
         (total > 0.0).then(|| [self.draft_s / total, self.verify_s / total, self.other_s / total])
-    }
-}
-
-impl Round {
-    /// Longest path of the draft.
-    pub fn max_depth(&self) -> usize {
-        self.draft.iter().map(|token| token.depth).max().unwrap_or(0)
-    }
-
-    /// Seconds of the whole round.
-    pub fn total_s(&self) -> f64 {
-        self.draft_s + self.verify_s + self.other_s
-    }
-
-    /// Whether a draft token at depth `k` was judged: all before it were accepted and there was one.
-    ///
-    /// After a stop inside the draft, the tokens behind it were not judged.
-    pub fn tested(&self, k: usize) -> bool {
-        self.accepted >= k || (self.corrected && self.accepted + 1 == k)
     }
 }
 
@@ -151,8 +133,8 @@ fn per_s(count: usize, seconds: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::{DraftedToken, FinishReason};
-    use crate::speculation::Source;
+    use crate::decode::FinishReason;
+    use crate::speculation::{DraftedToken, Source};
 
     /// A round with a chain of `drafted` tokens of which `accepted` were emitted.
     fn round(drafted: usize, accepted: usize, corrected: bool, emitted: usize) -> Round {
@@ -165,6 +147,7 @@ mod tests {
         Round {
             anchor_position: 0,
             prompt_rows: 0,
+            budget: drafted,
             draft: (1..=drafted).map(token).collect(),
             accepted,
             corrected,

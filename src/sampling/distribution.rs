@@ -1,7 +1,9 @@
 //! The processed distribution of one row, and the ways to choose a token from it.
 
+use std::cmp::Ordering;
+
 use super::noise::{self, PositionNoise};
-use super::{MAX_GUMBEL, SamplingParams};
+use super::{History, MAX_GUMBEL, SamplingParams};
 use crate::error::{Error, Result};
 
 /// What a model says about one position, after the sampling parameters were applied.
@@ -15,11 +17,12 @@ pub struct Distribution<'a> {
 }
 
 impl<'a> Distribution<'a> {
-    /// Applies `params` to the `logits` (`[vocab]`, f32) of the token at absolute `position`.
+    /// Applies `params` to the `logits` (`[vocab]`, f32) of the token that follows `history`.
     ///
     /// # Errors
     /// `NanLogits` when a logit is NaN or none is larger than minus infinity.
-    pub fn new(logits: &'a [f32], params: &SamplingParams, position: usize) -> Result<Self> {
+    pub fn new(logits: &'a [f32], params: &SamplingParams, history: History<'_>) -> Result<Self> {
+        let position = history.next_position();
         let argmax = first_argmax(logits).ok_or(Error::NanLogits { position })?;
         let inverse_temperature = if params.is_greedy() { 1.0 } else { params.temperature.recip() };
         Ok(Self { logits, inverse_temperature, argmax, is_greedy: params.is_greedy() })
@@ -47,7 +50,12 @@ impl<'a> Distribution<'a> {
                 continue;
             }
             let perturbed = score + noise::gumbel(bits);
-            if perturbed > best || (perturbed == best && token < best_token) {
+            let wins = match perturbed.total_cmp(&best) {
+                Ordering::Greater => true,
+                Ordering::Equal => token < best_token,
+                Ordering::Less => false,
+            };
+            if wins {
                 (best, best_token) = (perturbed, token);
             }
         }
@@ -92,6 +100,8 @@ mod tests {
     use super::*;
     use crate::sampling::Noise;
 
+    const START: History<'_> = History { emitted: &[], path: &[] };
+
     fn sampled(temperature: f64) -> SamplingParams {
         SamplingParams { temperature }
     }
@@ -99,13 +109,14 @@ mod tests {
     #[test]
     fn ties_go_to_the_lowest_id() {
         let row = [0.5, 2.0, 2.0, 1.0];
-        assert_eq!(Distribution::new(&row, &SamplingParams::default(), 0).unwrap().argmax(), 1);
+        assert_eq!(Distribution::new(&row, &SamplingParams::default(), START).unwrap().argmax(), 1);
     }
 
     #[test]
     fn rows_that_are_not_numbers_are_errors() {
         for row in [vec![1.0, f32::NAN], vec![f32::NEG_INFINITY; 3], vec![]] {
-            let problem = Distribution::new(&row, &sampled(1.0), 9).unwrap_err();
+            let history = History { emitted: &[1; 7], path: &[2; 2] };
+            let problem = Distribution::new(&row, &sampled(1.0), history).unwrap_err();
             assert!(matches!(problem, Error::NanLogits { position: 9 }));
         }
     }
@@ -115,7 +126,7 @@ mod tests {
         let logits: Vec<f32> = (0..500).map(|i| ((i * 7919) % 101) as f32 * 0.13 - 6.0).collect();
         for temperature in [0.3, 1.0, 4.0] {
             let params = sampled(temperature);
-            let row = Distribution::new(&logits, &params, 0).unwrap();
+            let row = Distribution::new(&logits, &params, START).unwrap();
             for position in 0..200 {
                 let noise = Noise::new(7, 0).at(position);
                 let all = (0..500u32)
@@ -130,7 +141,7 @@ mod tests {
     fn coupled_tokens_have_the_right_marginal() {
         let logits = [0.0f32, 1.0, 2.0, -1.0, f32::NEG_INFINITY];
         let params = sampled(0.7);
-        let row = Distribution::new(&logits, &params, 0).unwrap();
+        let row = Distribution::new(&logits, &params, START).unwrap();
         let mut counts = [0u32; 5];
         let total = 40_000u32;
         for position in 0..total {

@@ -9,6 +9,22 @@ mod noise;
 pub use distribution::Distribution;
 pub use noise::{MAX_GUMBEL, Noise, PositionNoise};
 
+/// The tokens before a row: those that were emitted, then those of the draft on the row's own path.
+#[derive(Debug, Clone, Copy)]
+pub struct History<'a> {
+    /// Prompt and emitted tokens, the anchor last.
+    pub emitted: &'a [u32],
+    /// Draft tokens from the anchor down to the row.
+    pub path: &'a [u32],
+}
+
+impl History<'_> {
+    /// Absolute position of the token that follows.
+    pub fn next_position(&self) -> usize {
+        self.emitted.len() + self.path.len()
+    }
+}
+
 /// How a row of logits becomes a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {

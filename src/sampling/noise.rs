@@ -18,7 +18,7 @@ pub struct PositionNoise {
 }
 
 /// No Gumbel variate of this module exceeds this.
-pub const MAX_GUMBEL: f64 = 54.0 * std::f64::consts::LN_2;
+pub const MAX_GUMBEL: f64 = 53.0 * std::f64::consts::LN_2;
 
 impl Noise {
     /// The noise of sequence number `sequence` under `seed`.
@@ -47,10 +47,10 @@ impl PositionNoise {
 
 /// Maps uniform bits to a standard Gumbel variate, large for small `bits`.
 ///
-/// With `v` the uniform number in (0, 1) that the upper 53 bits spell, this is `-ln(-ln(1 - v))`.
+/// With `v` the uniform number in (0, 1) that the upper 52 bits spell, this is `-ln(-ln(1 - v))`. One bit
+/// more and the largest `v` would round to 1.
 pub(super) fn gumbel(bits: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
-    let v = ((bits >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64);
+    let v = ((bits >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64);
     -(-(-v).ln_1p()).ln()
 }
 
@@ -59,7 +59,7 @@ pub(super) fn gumbel(bits: u64) -> f64 {
 /// `-ln(1 - v) >= v` gives `gumbel <= -ln v`, and `v >= 2^-(leading zeros + 1)`.
 #[inline]
 pub(super) fn gumbel_bound(bits: u64) -> f64 {
-    f64::from(bits.leading_zeros().min(53) + 1) * std::f64::consts::LN_2
+    f64::from(bits.leading_zeros().min(52) + 1) * std::f64::consts::LN_2
 }
 
 /// Stafford's variant 13 of the 64-bit finaliser, as used by SplitMix64.
@@ -81,7 +81,7 @@ mod tests {
             let bits = noise.bits(token);
             assert!(gumbel(bits) <= gumbel_bound(bits));
         }
-        for bits in [0, 1, 1 << 11, (1 << 11) - 1, u64::MAX, u64::MAX >> 1] {
+        for bits in [0, 1, 1 << 12, (1 << 12) - 1, u64::MAX, u64::MAX >> 1] {
             assert!(gumbel(bits).is_finite() && gumbel(bits) <= gumbel_bound(bits), "{bits:#x}");
         }
         assert!(gumbel(0) <= MAX_GUMBEL);

@@ -88,6 +88,15 @@ impl Draft {
         self.max_depth() < self.len()
     }
 
+    /// Tokens from the anchor's child down to `node`; none for the anchor itself.
+    pub fn path(&self, node: Option<usize>) -> Vec<u32> {
+        let mut tokens: Vec<u32> = std::iter::successors(node, |node| self.nodes[*node].parent)
+            .map(|node| self.nodes[node].token)
+            .collect();
+        tokens.reverse();
+        tokens
+    }
+
     /// Children of a node, or of the anchor, in order.
     pub fn children(&self, parent: Option<usize>) -> impl Iterator<Item = usize> {
         self.nodes.iter().enumerate().filter(move |(_, node)| node.parent == parent).map(|(index, _)| index)

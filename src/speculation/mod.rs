@@ -7,6 +7,8 @@ pub mod acceptance;
 pub mod draft;
 pub mod drafter;
 pub mod pairing;
+mod round;
 pub mod schedule;
 
 pub use draft::{Draft, DraftNode, Proposal, Source};
+pub use round::{DraftedToken, Round};

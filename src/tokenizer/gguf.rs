@@ -18,8 +18,8 @@ use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper};
 use super::pretokenizer::{PRE_TOKENIZERS, PreTokenizer};
 use super::score_merges::ScoreMerges;
 use super::{Merging, Tokenizer, bpe};
-use crate::checkpoint::gguf::{GgufHeader, GgufMetadata, GgufValue};
 use crate::error::{Error, Result};
+use crate::gguf::{GgufHeader, GgufMetadata, GgufValue};
 
 const MODEL: &str = "tokenizer.ggml.model";
 const PRE: &str = "tokenizer.ggml.pre";

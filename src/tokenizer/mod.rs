@@ -23,8 +23,8 @@ use tokenizers::{Decoder, DecoderWrapper, OffsetReferential, OffsetType};
 pub use compare::VocabularyDifference;
 pub use stream::TextStream;
 
-use crate::checkpoint::gguf::GgufHeader;
 use crate::error::{Error, Result};
+use crate::gguf::GgufHeader;
 use score_merges::ScoreMerges;
 
 /// Whether special tokens appear in decoded text.

@@ -76,6 +76,7 @@ impl Peer {
 fn ours(model: &Decoder, num_tokens: usize) -> (Vec<u32>, f64) {
     let clock = SystemClock::default();
     let parts = DrafterParts {
+        target: model,
         model: None,
         shared_vocab: 0,
         run_len: 0,
@@ -100,7 +101,7 @@ fn ours(model: &Decoder, num_tokens: usize) -> (Vec<u32>, f64) {
     };
     let run =
         decode::generate(&mut setup, &request, &mut |_| Ok(ControlFlow::Continue(()))).expect("it runs");
-    let seconds: f64 = run.rounds.iter().skip(1).map(specdec::decode::Round::total_s).sum();
+    let seconds: f64 = run.rounds.iter().skip(1).map(specdec::speculation::Round::total_s).sum();
     (run.tokens, seconds / (num_tokens - 1) as f64)
 }
 

@@ -22,6 +22,8 @@ fn flags_that_cannot_be_used() {
     let gguf = fixture("gguf/llama_f16.gguf");
     let cases: &[(&[&str], &[&str])] = &[
         (&["-k", "0"], &["-k", "--drafter none"]),
+        (&["-k", "18446744073709551615"], &["-k", "1024"]),
+        (&["--temp", "1e-320"], &["--temp", "0 takes"]),
         (&["-n", "0"], &["-n"]),
         (&["-c", "0"], &["-c"]),
         (&["-c", "99999999"], &["-c", "limit"]),
@@ -135,6 +137,15 @@ fn configurations_that_do_not_fit() {
     let rope =
         edited_config("unknown_rope", &[("rope_scaling", json!({"rope_type": "spiral", "factor": 2.0}))]);
     refused(&["-m", &rope, "--prompt-ids", "1"], 4, &["spiral", "yarn"]);
+    for (key, value) in [("factor", json!(0)), ("factor", json!(-4.0)), ("high_freq_factor", json!(0.5))] {
+        let mut scaling = json!({"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 32});
+        scaling[key] = value;
+        let folder = edited_config("rope_numbers", &[("rope_scaling", scaling)]);
+        refused(&["-m", &folder, "--prompt-ids", "1"], 4, &[key]);
+    }
+    let experts = edited_config("experts", &[("num_local_experts", json!(8))]);
+    refused(&["-m", &experts, "--prompt-ids", "1"], 4, &["num_local_experts"]);
     let act = edited_config("unknown_act", &[("hidden_act", json!("snake"))]);
     refused(&["-m", &act, "--prompt-ids", "1"], 4, &["snake", "silu"]);
     let scheme =
@@ -145,8 +156,18 @@ fn configurations_that_do_not_fit() {
     assert!(run.stderr.lines().count() < 15, "at most ten tensors are listed: {}", run.stderr);
     let deep = edited_config("deep", &[("num_hidden_layers", json!(60))]);
     refused(&["-m", &deep, "--prompt-ids", "1"], 1, &["is missing", "and "]);
-    let huge = edited_config("huge", &[("vocab_size", json!(1u64 << 40))]);
+    let huge = edited_config("huge", &[("vocab_size", json!(1u64 << 23))]);
     refused(&["-m", &huge, "--prompt-ids", "1"], 1, &["embed_tokens"]);
+}
+
+#[test]
+fn tensors_without_a_use_are_not_ignored() {
+    let folder = copied("models/llama_biases", "biases_switched_off");
+    let path = folder.join("config.json");
+    let config =
+        fs::read_to_string(&path).unwrap().replace("\"attention_bias\": true", "\"attention_bias\": false");
+    fs::write(path, config).unwrap();
+    refused(&["-m", folder.to_str().unwrap(), "--prompt-ids", "1"], 1, &["q_proj.bias", "no use"]);
 }
 
 #[test]
@@ -161,9 +182,8 @@ fn prompts_that_do_not_fit() {
 fn pairs_that_do_not_fit() {
     let target = fixture("pair/target");
     // Another number of tokens, and no tokenizer to tell padding from content.
-    if let Ok(other) = std::env::var("CARGO_MANIFEST_DIR").map(|root| format!("{root}/assets/demo/target")) {
-        refused(&["-m", &target, "-d", &other, "--prompt-ids", "1"], 5, &["64", "tokenizers"]);
-    }
+    let other = format!("{}/assets/demo/target", env!("CARGO_MANIFEST_DIR"));
+    refused(&["-m", &target, "-d", &other, "--prompt-ids", "1"], 5, &["64", "tokenizers"]);
     // Two tokenizers that disagree.
     let folder = scratch("other_tokenizer");
     let demo = format!("{}/assets/demo/drafter", env!("CARGO_MANIFEST_DIR"));

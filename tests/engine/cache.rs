@@ -117,6 +117,7 @@ fn random_operations_agree_with_a_list() {
 
 #[test]
 fn truncate_reaches_back_by_the_margin_and_then_says_no() {
+    let mut refused = 0;
     let windowed = [SlotLayout::Rows { keys: shape(1, 1), values: shape(1, 1), window: Some(WINDOW) }];
     for seed in 0..40 {
         let mut choices = Choices::new(seed);
@@ -146,11 +147,13 @@ fn truncate_reaches_back_by_the_margin_and_then_says_no() {
             tokens.truncate(tokens.len() - back);
         }
         if tokens.len() > 4 * (WINDOW + MARGIN) {
+            refused += 1;
             let len = cache.len();
             assert!(cache.truncate(1).is_err());
             assert_eq!(cache.len(), len, "a refused truncate changes nothing");
         }
     }
+    assert!(refused > 20, "the refusal was tried {refused} times");
 }
 
 #[test]

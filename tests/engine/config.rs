@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use specdec::checkpoint::gguf::{GgufHeader, GgufValue};
 use specdec::config::{KvType, ModelConfig};
 use specdec::error::{ExitCode, Result};
+use specdec::gguf::{GgufHeader, GgufValue};
 
 const NAME: &str = "config.json";
 

@@ -23,6 +23,7 @@ const PROMPT: &[u32] = &[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5];
 fn from_table<'a>(name: &str, model: &'a dyn CausalLm, run: &Run<'a>) -> Box<dyn Drafter + 'a> {
     let kind = DRAFTERS.iter().find(|kind| kind.name == name).unwrap();
     (kind.build)(DrafterParts {
+        target: run.target,
         model: Some(model),
         shared_vocab: VOCAB,
         run_len: run.request().run_len(),
@@ -39,6 +40,7 @@ fn every_drafter_gives_the_tokens_of_plain_decoding() {
     for layout in Toy::layouts() {
         let target = Toy::new(1, VOCAB, &layout);
         for rule in RULES {
+            assert!((rule.build)().lossless(), "only lossless rules give plain decoding's tokens");
             for temperature in [0.0, 0.7, 3.0] {
                 for max_draft in 1..=5 {
                     let run = Run {
@@ -208,6 +210,7 @@ fn a_drafter_with_a_full_context_falls_silent() {
     let run = Run { max_tokens: 60, ..Run::new(&target, PROMPT) };
     let kind = DRAFTERS.iter().find(|kind| kind.name == "model").unwrap();
     let parts = DrafterParts {
+        target: &target,
         model: Some(&model),
         shared_vocab: VOCAB,
         run_len: PROMPT.len() + 12,
@@ -231,6 +234,35 @@ fn ids_that_only_the_drafter_knows_are_never_drafted() {
     assert!(
         generation.rounds.iter().flat_map(|round| &round.draft).all(|token| (token.token as usize) < VOCAB)
     );
+}
+
+#[test]
+fn a_drafter_that_lacks_a_token_falls_silent() {
+    let target = Toy::new(15, VOCAB, &[FULL]);
+    let model = Toy::new(5, VOCAB - 4, &[FULL]);
+    let run = Run { temperature: 2.0, ..Run::new(&target, PROMPT) };
+    let generation = run.with(from_table("model", &model, &run));
+    assert_eq!(generation.tokens, run.plain().tokens);
+    assert!(generation.tokens.iter().any(|token| *token as usize >= VOCAB - 4), "the case occurs");
+}
+
+#[test]
+fn a_model_that_cannot_go_back_does_not_draft() {
+    let target = Toy::new(16, VOCAB, &[FULL]);
+    let run = Run::new(&target, PROMPT);
+    let model = Toy::new(5, VOCAB, &[FULL, SlotLayout::State]);
+    for kind in DRAFTERS.iter().filter(|kind| kind.needs_model) {
+        let parts = DrafterParts {
+            target: &target,
+            model: Some(&model),
+            shared_vocab: VOCAB,
+            run_len: run.request().run_len(),
+            max_draft: run.max_draft,
+            ngram: NgramOptions::default(),
+        };
+        let refused = (kind.build)(parts).err().expect("it is refused before the run");
+        assert_eq!(refused.exit_code(), specdec::error::ExitCode::Incompatible);
+    }
 }
 
 #[test]
@@ -260,7 +292,7 @@ fn taps_reach_a_drafter_once_in_order_and_whole() {
     let read = &answer[..answer.len() - 1];
     assert_eq!(told.tokens, read);
     assert_eq!(told.emitted, plain.tokens.len());
-    let mut session = specdec::model::Session::new(&target, answer.len(), 0).unwrap();
+    let mut session = specdec::model::Session::new(&target, answer.len(), 0);
     let hidden = session.extend(read, &taps).unwrap();
     for (told, tap) in told.taps.iter().zip(&hidden.taps) {
         assert_eq!(*told, tap.to_vec2::<f32>().unwrap());

@@ -1,5 +1,13 @@
 //! Runs the library: what every part promises, on a model without weights and on tiny checkpoints.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::float_cmp,
+    clippy::print_stdout,
+    reason = "tests count small things, compare exact values and say what they found"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -94,7 +94,7 @@ fn verify(model: &Decoder, reference: &Reference) {
         let run_len = all.len() + 1;
 
         // One pass, layer by layer.
-        let mut session = Session::new(model, run_len, 4).unwrap();
+        let mut session = Session::new(model, run_len, 4);
         let mut taps = vec![Tap::Embedding];
         taps.extend((0..model.cache_layout().len()).map(Tap::Layer));
         let hidden = session.extend(&all, &taps).unwrap();
@@ -112,7 +112,7 @@ fn verify(model: &Decoder, reference: &Reference) {
 
         // Through the cache, in chunks.
         for chunk in [1, 3, 7] {
-            let mut session = Session::new(model, run_len, 4).unwrap();
+            let mut session = Session::new(model, run_len, 4);
             let mut found = Vec::new();
             for tokens in all.chunks(chunk) {
                 found.extend(logits(model, &session.extend(tokens, &[]).unwrap().last));
@@ -121,14 +121,14 @@ fn verify(model: &Decoder, reference: &Reference) {
         }
 
         // Rolling back at every offset: wrong rows are staged and dropped, or committed and taken back.
-        let mut session = Session::new(model, run_len + 8, 4).unwrap();
+        let mut session = Session::new(model, run_len + 8, 4);
         let mut found = Vec::new();
         for (index, token) in all.iter().enumerate() {
             let wrong: Vec<u32> = (0..4).map(|i| (token + i + 1) % 60).collect();
             if index % 2 == 0 {
                 session.stage(&wrong, &chain(4), &[]).unwrap();
             } else {
-                session.extend(&wrong[..1 + index % 4], &[]).unwrap();
+                session.extend(&wrong[..=(index % 4)], &[]).unwrap();
                 session.truncate(index).unwrap();
             }
             found.extend(logits(model, &session.extend(&[*token], &[]).unwrap().last));
@@ -162,6 +162,7 @@ fn greedy(model: &Decoder, reference: &Reference, prompt: &str, ids: &[u32]) {
     assert_eq!(plain[..sure], expected[..sure], "{}: greedy text of {prompt}", reference.name);
     for kind in DRAFTERS {
         let parts = DrafterParts {
+            target: model,
             model: Some(model),
             shared_vocab: model.vocab_size(),
             run_len: run.request().run_len(),
@@ -260,6 +261,7 @@ fn the_pair_speculates_without_changing_the_text() {
             let plain = run.plain();
             for kind in DRAFTERS {
                 let parts = DrafterParts {
+                    target: &target,
                     model: Some(&drafter),
                     shared_vocab: 64,
                     run_len: run.request().run_len(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use specdec::checkpoint::Checkpoint;
 use specdec::model::{CausalLm, Decoder, Session};
-use specdec::sampling::{Distribution, Noise, SamplingParams};
+use specdec::sampling::{Distribution, History, Noise, SamplingParams};
 use specdec::speculation::drafter::{DRAFTERS, DrafterParts, NgramOptions};
 
 use crate::support::Run;
@@ -19,7 +19,7 @@ const PROMPTS: [&str; 3] = [
 
 /// Logits of every position of `tokens` (`[tokens, vocab]`), read in blocks of `rows`.
 fn logits(model: &Decoder, tokens: &[u32], rows: usize) -> Vec<Vec<f32>> {
-    let mut session = Session::new(model, tokens.len(), 0).unwrap();
+    let mut session = Session::new(model, tokens.len(), 0);
     let chunks = tokens.chunks(rows);
     chunks
         .flat_map(|chunk| {
@@ -38,7 +38,8 @@ fn explain(model: &Decoder, run: &Run<'_>, plain: &[u32], other: &[u32], what: &
     let differences = single.iter().flatten().zip(block.iter().flatten()).map(|(a, b)| (a - b).abs());
     let band = f64::from(differences.fold(0.0, f32::max));
     let params = SamplingParams { temperature: run.temperature };
-    let row = Distribution::new(single.last().unwrap(), &params, tokens.len()).unwrap();
+    let row =
+        Distribution::new(single.last().unwrap(), &params, History { emitted: &tokens, path: &[] }).unwrap();
     let noise = Noise::new(run.seed, 0).at(tokens.len());
     let score = |token| {
         if params.is_greedy() {
@@ -83,6 +84,7 @@ fn real_model_gives_the_same_text_with_every_drafter() {
             );
             for kind in DRAFTERS.iter().filter(|kind| kind.name != "none") {
                 let parts = DrafterParts {
+                    target: &model,
                     model: Some(&model),
                     shared_vocab: model.vocab_size(),
                     run_len: run.request().run_len(),

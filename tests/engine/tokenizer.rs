@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use specdec::checkpoint::gguf::{GgufHeader, GgufMetadata, GgufValue};
 use specdec::error::{Error, ExitCode};
+use specdec::gguf::{GgufHeader, GgufMetadata, GgufValue};
 use specdec::tokenizer::{SpecialTokens, Tokenizer};
 
 fn fixtures() -> Option<PathBuf> {

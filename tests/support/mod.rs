@@ -97,8 +97,9 @@ impl<'a> Run<'a> {
 
     /// Runs without a drafter.
     pub(crate) fn plain(&self) -> Generation {
-        let kind = &specdec::speculation::drafter::DRAFTERS[0];
+        let kind = specdec::speculation::drafter::PLAIN;
         let parts = specdec::speculation::drafter::DrafterParts {
+            target: self.target,
             model: None,
             shared_vocab: 0,
             run_len: 0,

@@ -5,7 +5,7 @@ use candle_core::{DType, Device, Tensor};
 use specdec::cache::{RowShape, SlotLayout};
 use specdec::error::{Error, Result};
 use specdec::model::layers::mask::BlockPositions;
-use specdec::model::{CausalLm, Hidden, RotaryTables, Segment, Tap, depths};
+use specdec::model::{CausalLm, Hidden, Rotary, Segment, Tap, depths};
 
 const LEVELS: u64 = 41;
 
@@ -61,7 +61,7 @@ impl Toy {
             line.iter().zip(tokens.iter().zip(&places)).filter(|(seen, _)| **seen == 0.0).fold(
                 self.salt,
                 |hash, (_, (token, place))| {
-                    hash.wrapping_add(mix((token.to_bits() as u64) << 32 | place.to_bits() as u64))
+                    hash.wrapping_add(mix(u64::from(token.to_bits()) << 32 | u64::from(place.to_bits())))
                 },
             )
         };
@@ -108,10 +108,6 @@ impl CausalLm for Toy {
         self.vocab_size
     }
 
-    fn hidden_size(&self) -> usize {
-        3
-    }
-
     fn cache_layout(&self) -> &[SlotLayout] {
         &self.layout
     }
@@ -124,8 +120,8 @@ impl CausalLm for Toy {
         &self.device
     }
 
-    fn rotary(&self, run_len: usize) -> Result<RotaryTables> {
-        RotaryTables::new(&[], run_len, DType::F32, &self.device)
+    fn rotary(&self, run_len: usize) -> Rotary {
+        Rotary::new(&[], run_len, DType::F32, &self.device)
     }
 
     fn forward(&self, segments: &mut [Segment<'_>], taps: &[Tap]) -> Result<Hidden> {

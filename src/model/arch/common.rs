@@ -4,13 +4,21 @@ use serde_json::{Map, Value};
 
 use crate::config::{Description, Mask, ModelConfig};
 use crate::error::{Error, Result};
-use crate::model::decoder::{DecoderSpec, LayerSpec, NormPlacement};
+use crate::model::decoder::{Biases, DecoderSpec, LayerSpec, NormPlacement};
 use crate::model::layers::attention::AttentionShape;
 use crate::model::layers::mlp::{ACTIVATIONS, Activation};
 use crate::model::layers::rope::{RopeId, RopeLayout, RopeScaling, RopeSpec};
 
 /// A pre-norm decoder without biases, with one rotation: what a family starts from.
 pub(super) fn pre_norm(config: &ModelConfig, description: &Description) -> Result<DecoderSpec> {
+    for key in ["num_experts", "num_local_experts", "n_routed_experts"] {
+        if let Some(count) = config.get_usize(key)?.filter(|count| *count > 0) {
+            return Err(unsupported(
+                config,
+                format!("`{key}` {count}: mixtures of experts are not supported"),
+            ));
+        }
+    }
     let hidden_size = config.require_usize("hidden_size")?;
     let intermediate_size = config.require_usize("intermediate_size")?;
     // GGUF files need not say; the table of embeddings does.
@@ -22,7 +30,10 @@ pub(super) fn pre_norm(config: &ModelConfig, description: &Description) -> Resul
     let activation = activation(config, "hidden_act", "silu")?;
     let mut layers = Vec::with_capacity(description.layers.len());
     for (index, layer) in description.layers.iter().enumerate() {
-        let attention = layer.attention.as_ref().filter(|_| layer.recurrent.is_none() && !layer.cross);
+        let attention = layer.attention.as_ref().filter(|attention| {
+            let is_alone = layer.recurrent.is_none() && !layer.cross;
+            is_alone && attention.latent.is_none() && attention.owns_kv() && !attention.one_tensor
+        });
         let attention = attention
             .ok_or_else(|| unsupported(config, format!("layer {index} is not plain softmax attention")))?;
         let window = match attention.mask {
@@ -44,13 +55,11 @@ pub(super) fn pre_norm(config: &ModelConfig, description: &Description) -> Resul
             rope: Some(RopeId(0)),
             scale: (shape.head_dim as f64).sqrt().recip(),
             softcap: None,
-            qkv_bias: false,
-            output_bias: false,
+            biases: Biases::default(),
             head_norms: false,
             norms: NormPlacement::Before,
             intermediate_size,
             activation,
-            mlp_bias: false,
         });
     }
     let head_dim = layers.first().map_or(0, |layer| layer.attention.head_dim);
@@ -169,14 +178,26 @@ impl Section<'_> {
         }
     }
 
+    fn positive(&self, key: &str) -> Result<Option<f64>> {
+        match self.number(key)? {
+            Some(number) if number <= 0.0 => {
+                Err(self.error(format!("rope `{key}` is {number}, not above 0")))
+            }
+            number => Ok(number),
+        }
+    }
+
     fn require(&self, key: &str) -> Result<f64> {
-        self.number(key)?.ok_or_else(|| self.error(format!("the rope scaling lacks `{key}`")))
+        self.positive(key)?.ok_or_else(|| self.error(format!("the rope scaling lacks `{key}`")))
     }
 
     fn list(&self, key: &str, len: usize) -> Result<Vec<f64>> {
         let values = self.values.get(key).and_then(Value::as_array);
         let numbers: Option<Vec<f64>> = values.and_then(|values| values.iter().map(Value::as_f64).collect());
         match numbers {
+            Some(numbers) if numbers.iter().any(|number| *number <= 0.0) => {
+                Err(self.error(format!("rope `{key}` holds a number that is not above 0")))
+            }
             Some(numbers) if numbers.len() == len => Ok(numbers),
             Some(numbers) => {
                 Err(self.error(format!("rope `{key}` has {} entries, expected {len}", numbers.len())))
@@ -200,10 +221,19 @@ impl Section<'_> {
                 Err(self.error(format!("rope `{KEY}` is {len}")))
             };
         }
-        if let Some(len) = self.config.get_usize(KEY)? {
-            return Ok(len);
+        match self.config.get_usize(KEY)? {
+            Some(len) if len >= 2 => Ok(len),
+            Some(len) => Err(self.error(format!("`{KEY}` is {len}"))),
+            None => self.context(),
         }
-        self.context()
+    }
+
+    fn trained_len_beside(&self, beside: Option<usize>) -> Result<usize> {
+        match beside {
+            Some(len) if len >= 2 => Ok(len),
+            Some(len) => Err(self.error(format!("`original_max_position_embeddings` is {len}"))),
+            None => self.trained_len(),
+        }
     }
 
     fn context(&self) -> Result<usize> {
@@ -224,12 +254,7 @@ fn scaling(section: &Section<'_>, dim: usize) -> Result<RopeScaling> {
         "dynamic" => {
             RopeScaling::Dynamic { factor: section.require("factor")?, trained_len: section.context()? }
         }
-        "llama3" => RopeScaling::Llama3 {
-            factor: section.require("factor")?,
-            low_freq_factor: section.require("low_freq_factor")?,
-            high_freq_factor: section.require("high_freq_factor")?,
-            trained_len: section.trained_len()?,
-        },
+        "llama3" => llama3(section)?,
         "yarn" => yarn(section)?,
         "longrope" | "su" => long_rope(section, dim)?,
         other => {
@@ -241,13 +266,28 @@ fn scaling(section: &Section<'_>, dim: usize) -> Result<RopeScaling> {
     })
 }
 
+fn llama3(section: &Section<'_>) -> Result<RopeScaling> {
+    let (low, high) = (section.require("low_freq_factor")?, section.require("high_freq_factor")?);
+    if low >= high {
+        return Err(
+            section.error(format!("rope `low_freq_factor` {low} is not below `high_freq_factor` {high}"))
+        );
+    }
+    Ok(RopeScaling::Llama3 {
+        factor: section.require("factor")?,
+        low_freq_factor: low,
+        high_freq_factor: high,
+        trained_len: section.trained_len()?,
+    })
+}
+
 /// YaRN; the default attention factor is the paper's `0.1 ln(factor) + 1`, or the ratio of two such
 /// terms where `mscale` and `mscale_all_dim` are given (DeepSeek).
 fn yarn(section: &Section<'_>) -> Result<RopeScaling> {
     let factor = section.require("factor")?;
     let trained_len = section.trained_len()?;
     let term = |factor: f64, mscale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * mscale * factor.ln() + 1.0 };
-    let attention_factor = match section.number("attention_factor")? {
+    let attention_factor = match section.positive("attention_factor")? {
         // In GGUF it comes on top of the paper's term.
         Some(given) if section.config.is_gguf() => given * term(factor, 1.0),
         Some(given) => given,
@@ -260,8 +300,8 @@ fn yarn(section: &Section<'_>) -> Result<RopeScaling> {
     };
     Ok(RopeScaling::Yarn {
         factor,
-        beta_fast: section.number("beta_fast")?.unwrap_or(32.0),
-        beta_slow: section.number("beta_slow")?.unwrap_or(1.0),
+        beta_fast: section.positive("beta_fast")?.unwrap_or(32.0),
+        beta_slow: section.positive("beta_slow")?.unwrap_or(1.0),
         trained_len,
         attention_factor,
         truncate: section.values.get("truncate").and_then(Value::as_bool).unwrap_or(true),
@@ -272,12 +312,12 @@ fn yarn(section: &Section<'_>) -> Result<RopeScaling> {
 fn long_rope(section: &Section<'_>, dim: usize) -> Result<RopeScaling> {
     // A trained length beside `max_position_embeddings` (Phi-3) gives the factor as their ratio.
     let beside = section.config.get_usize("original_max_position_embeddings")?;
-    let trained_len = beside.map_or_else(|| section.trained_len(), Ok)?;
-    let factor = match (beside, section.number("factor")?) {
+    let trained_len = section.trained_len_beside(beside)?;
+    let factor = match (beside, section.positive("factor")?) {
         (None, Some(factor)) => factor,
         _ => section.context()? as f64 / trained_len as f64,
     };
-    let attention_factor = match section.number("attention_factor")? {
+    let attention_factor = match section.positive("attention_factor")? {
         Some(given) => given,
         None if factor <= 1.0 => 1.0,
         None => (1.0 + factor.ln() / (trained_len as f64).ln()).sqrt(),

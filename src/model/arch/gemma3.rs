@@ -40,8 +40,8 @@ pub(super) fn declare(config: &ModelConfig, description: &Description) -> Result
         layer.softcap = softcap;
         layer.head_norms = true;
         layer.norms = NormPlacement::Around;
-        layer.qkv_bias = bias;
-        layer.output_bias = bias;
+        layer.biases.qkv = bias;
+        layer.biases.output = bias;
         layer.activation = activation;
     }
     Ok(spec)

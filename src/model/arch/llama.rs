@@ -13,9 +13,9 @@ pub(super) fn declare(config: &ModelConfig, description: &Description) -> Result
     let attention_bias = config.get_bool("attention_bias")?.unwrap_or(false);
     let mlp_bias = config.get_bool("mlp_bias")?.unwrap_or(false);
     for layer in &mut spec.layers {
-        layer.qkv_bias = attention_bias;
-        layer.output_bias = attention_bias;
-        layer.mlp_bias = mlp_bias;
+        layer.biases.qkv = attention_bias;
+        layer.biases.output = attention_bias;
+        layer.biases.mlp = mlp_bias;
     }
     if config.is_gguf() {
         common::interleave(&mut spec);

@@ -118,6 +118,12 @@ impl Naming {
         naming
     }
 
+    /// What the names of all layers' tensors begin with.
+    pub fn layers(&self) -> String {
+        let name = self.name(Role::AttentionNorm, 0);
+        name.split_once("0.").map_or(name.as_str(), |(before, _)| before).to_owned()
+    }
+
     /// Name of a tensor without its suffix.
     ///
     /// # Panics

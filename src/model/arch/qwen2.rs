@@ -11,7 +11,7 @@ pub(super) const NAMES: NameTable = NameTable { hugging_face: &[], gguf: &[] };
 pub(super) fn declare(config: &ModelConfig, description: &Description) -> Result<DecoderSpec> {
     let mut spec = common::pre_norm(config, description)?;
     for layer in &mut spec.layers {
-        layer.qkv_bias = true;
+        layer.biases.qkv = true;
     }
     Ok(spec)
 }

@@ -13,8 +13,8 @@ pub(super) fn declare(config: &ModelConfig, description: &Description) -> Result
     let bias = config.get_bool("attention_bias")?.unwrap_or(false);
     for layer in &mut spec.layers {
         layer.head_norms = true;
-        layer.qkv_bias = bias;
-        layer.output_bias = bias;
+        layer.biases.qkv = bias;
+        layer.biases.output = bias;
     }
     Ok(spec)
 }

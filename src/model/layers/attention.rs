@@ -118,9 +118,10 @@ fn heads_first(x: &Tensor, heads: usize, width: usize) -> Result<Tensor> {
 mod tests {
     use candle_core::{Device, Var};
 
+    use crate::checkpoint::Weight;
+
     use super::*;
-    use crate::model::layers::linear::Weight;
-    use crate::model::layers::rope::{RopeLayout, RopeScaling, RopeSpec, RotaryTables};
+    use crate::model::layers::rope::{RopeLayout, RopeScaling, RopeSpec, Rotary};
 
     /// Attention over its own rows with weights that are variables.
     fn layer(ops: Ops, layout: RopeLayout) -> (Attention, Vec<Var>, RowRotations) {
@@ -148,8 +149,8 @@ mod tests {
             ops,
         };
         let spec = RopeSpec { dim: 4, theta: 100.0, layout, scaling: RopeScaling::None };
-        let tables = RotaryTables::new(&[spec], 9, DType::F32, &device).unwrap();
-        let rotations = RowRotations::gather(&[(&tables, &[2, 3, 5])]).unwrap();
+        let tables = Rotary::new(&[spec], 9, DType::F32, &device);
+        let rotations = RowRotations::new(&[(&tables, &[2, 3, 5])]).unwrap();
         (attention, variables, rotations)
     }
 

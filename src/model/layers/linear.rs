@@ -7,42 +7,8 @@ use std::sync::Arc;
 use candle_core::quantized::{QMatMul, QTensor};
 use candle_core::{Device, Module, Tensor};
 
+use crate::checkpoint::Weight;
 use crate::error::Result;
-
-/// A weight matrix `[out, in]`.
-#[derive(Clone)]
-pub enum Weight {
-    /// As a tensor of the compute type.
-    Dense(Tensor),
-    /// In ggml blocks along `in`.
-    Quantized(Arc<QTensor>),
-}
-
-impl Weight {
-    /// Name of the storage type, such as `F32` or `Q4_K`.
-    pub fn format(&self) -> String {
-        match self {
-            Self::Dense(tensor) => tensor.dtype().as_str().to_uppercase(),
-            Self::Quantized(tensor) => crate::checkpoint::quant_name(tensor.dtype()).to_owned(),
-        }
-    }
-
-    /// Number of weights.
-    pub fn num_elements(&self) -> usize {
-        match self {
-            Self::Dense(tensor) => tensor.elem_count(),
-            Self::Quantized(tensor) => tensor.shape().elem_count(),
-        }
-    }
-
-    /// Rows of the matrix.
-    pub fn rows(&self) -> usize {
-        match self {
-            Self::Dense(tensor) => tensor.dims()[0],
-            Self::Quantized(tensor) => tensor.shape().dims()[0],
-        }
-    }
-}
 
 enum Product {
     /// Transposed view `[in, out]`.
@@ -84,7 +50,7 @@ impl Linear {
 }
 
 /// Applies layers that read the same rows, sharing what can be shared of their input's preparation.
-pub fn apply_shared<const N: usize>(layers: [&Linear; N], x: &Tensor) -> Result<[Tensor; N]> {
+pub(crate) fn apply_shared<const N: usize>(layers: [&Linear; N], x: &Tensor) -> Result<[Tensor; N]> {
     let quantized: Vec<&QTensor> = layers
         .iter()
         .filter_map(|layer| match &layer.product {

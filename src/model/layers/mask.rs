@@ -32,8 +32,7 @@ impl BlockPositions<'_> {
         let num_committed = self.committed - first_position;
         let num_keys = num_committed + rows;
         let in_window = |query: usize, key: usize| window.is_none_or(|window| key + window > query);
-        let lowest_query = self.positions.iter().max().copied().unwrap_or(0);
-        if rows == 1 && in_window(lowest_query, first_position) {
+        if rows == 1 && in_window(self.positions[0], first_position) {
             return Ok(None);
         }
         let mut mask = vec![f32::NEG_INFINITY; rows * num_keys];

@@ -1,6 +1,6 @@
 //! Rotary position embeddings: frequencies of every scaling in use, and the rotation itself.
 //!
-//! Tables are made once per run for all positions it can reach. Scalings that depend on length
+//! Frequencies are fixed once per run. Scalings that depend on length
 //! (`dynamic`, `longrope`) take the length of the whole run, prompt and continuation, so a block and
 //! its rows one by one are rotated alike.
 //!
@@ -134,7 +134,8 @@ impl RopeSpec {
                 }
                 let low = low.max(0.0);
                 let high = high.min(dim - 1.0);
-                let high = if high == low { high + 0.001 } else { high };
+                // A ramp of no width would divide by zero.
+                let high = if high - low < 1e-9 { low + 0.001 } else { high };
                 let blend = |(i, frequency): (usize, f64)| {
                     let divided = ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
                     frequency * (1.0 - divided) + frequency / factor * divided
@@ -156,90 +157,79 @@ impl RopeSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RopeId(pub usize);
 
+/// The rotations of a model with their frequencies fixed for one run.
+pub struct Rotary {
+    kinds: Vec<RotaryKind>,
+    dtype: DType,
+    device: Device,
+}
+
+struct RotaryKind {
+    /// Angle per position of each pair, `[dim / 2]`.
+    frequencies: Vec<f64>,
+    /// Multiplies cosines and sines.
+    factor: f64,
+    dim: usize,
+    layout: RopeLayout,
+}
+
+impl Rotary {
+    /// Frequencies for a run of at most `run_len` tokens.
+    pub fn new(specs: &[RopeSpec], run_len: usize, dtype: DType, device: &Device) -> Self {
+        let kinds = specs.iter().map(|spec| {
+            let (frequencies, factor) = spec.frequencies(run_len);
+            RotaryKind { frequencies, factor, dim: spec.dim, layout: spec.layout }
+        });
+        Self { kinds: kinds.collect(), dtype, device: device.clone() }
+    }
+}
+
+/// Cosines and sines of one kind of rotation for the rows of a pass.
 struct Table {
-    /// `[run_len, dim / 2]`.
+    /// `[rows, dim / 2]`.
     cos: Tensor,
+    /// `[rows, dim / 2]`.
     sin: Tensor,
     dim: usize,
     layout: RopeLayout,
 }
 
-/// Cosines and sines of every position of a run, for each rotation of a model.
-pub struct RotaryTables {
+/// The rotations of the rows of one pass.
+pub struct RowRotations {
     tables: Vec<Table>,
 }
 
-impl RotaryTables {
-    /// Tables for positions `0..run_len`.
-    pub fn new(specs: &[RopeSpec], run_len: usize, dtype: DType, device: &Device) -> Result<Self> {
-        let tables = specs.iter().map(|spec| {
-            let (frequencies, factor) = spec.frequencies(run_len);
+impl RowRotations {
+    /// Rows of several sequences one after another: each brings its run's frequencies and its rows'
+    /// absolute positions. All are of one model.
+    pub fn new(parts: &[(&Rotary, &[usize])]) -> Result<Self> {
+        let Some((first, _)) = parts.first() else { return Ok(Self { tables: Vec::new() }) };
+        let tables = (0..first.kinds.len()).map(|kind| {
             let (mut cos, mut sin) = (Vec::new(), Vec::new());
-            for position in 0..run_len {
-                for frequency in &frequencies {
+            for (rotary, positions) in parts {
+                let RotaryKind { frequencies, factor, .. } = &rotary.kinds[kind];
+                for (position, frequency) in
+                    positions.iter().flat_map(|position| frequencies.iter().map(move |f| (*position, f)))
+                {
                     let (s, c) = (position as f64 * frequency).sin_cos();
-                    #[expect(clippy::cast_possible_truncation, reason = "tables are f32")]
+                    #[expect(clippy::cast_possible_truncation, reason = "rotations are f32")]
                     {
                         cos.push((c * factor) as f32);
                         sin.push((s * factor) as f32);
                     }
                 }
             }
-            let shape = (run_len, frequencies.len());
-            let tensor = |values| Tensor::from_vec(values, shape, device)?.to_dtype(dtype);
-            Ok(Table { cos: tensor(cos)?, sin: tensor(sin)?, dim: spec.dim, layout: spec.layout })
+            let RotaryKind { frequencies, dim, layout, .. } = &first.kinds[kind];
+            let shape = (cos.len() / frequencies.len(), frequencies.len());
+            let tensor = |values| Tensor::from_vec(values, shape, &first.device)?.to_dtype(first.dtype);
+            Ok(Table { cos: tensor(cos)?, sin: tensor(sin)?, dim: *dim, layout: *layout })
         });
         Ok(Self { tables: tables.collect::<Result<_>>()? })
     }
 
-    /// The rotations of the rows at `positions`.
-    pub fn rows(&self, positions: &[usize]) -> Result<Vec<(Tensor, Tensor)>> {
-        let first = positions.first().copied().unwrap_or(0);
-        let consecutive = positions.iter().enumerate().all(|(i, position)| *position == first + i);
-        self.tables
-            .iter()
-            .map(|table| {
-                if consecutive {
-                    return Ok((
-                        table.cos.narrow(0, first, positions.len())?,
-                        table.sin.narrow(0, first, positions.len())?,
-                    ));
-                }
-                let ids: Vec<u32> =
-                    positions.iter().map(|p| u32::try_from(*p).expect("positions fit u32")).collect();
-                let ids = Tensor::new(ids, table.cos.device())?;
-                Ok((table.cos.index_select(&ids, 0)?, table.sin.index_select(&ids, 0)?))
-            })
-            .collect()
-    }
-}
-
-/// The rotations of the rows of one pass, `[rows, dim / 2]` for each rotation of the model.
-pub struct RowRotations {
-    rows: Vec<(Tensor, Tensor, usize, RopeLayout)>,
-}
-
-impl RowRotations {
-    /// Rows of several sequences one after another: each brings its tables and its rows' positions.
-    pub fn gather(parts: &[(&RotaryTables, &[usize])]) -> Result<Self> {
-        let Some((first, _)) = parts.first() else { return Ok(Self { rows: Vec::new() }) };
-        let per_part =
-            parts.iter().map(|(tables, positions)| tables.rows(positions)).collect::<Result<Vec<_>>>()?;
-        let rows = first.tables.iter().enumerate().map(|(index, table)| {
-            let cos: Vec<&Tensor> = per_part.iter().map(|rows| &rows[index].0).collect();
-            let sin: Vec<&Tensor> = per_part.iter().map(|rows| &rows[index].1).collect();
-            let join = |parts: &[&Tensor]| match parts {
-                [only] => only.contiguous(),
-                _ => Tensor::cat(parts, 0),
-            };
-            Ok((join(&cos)?, join(&sin)?, table.dim, table.layout))
-        });
-        Ok(Self { rows: rows.collect::<Result<_>>()? })
-    }
-
     /// Rotates `[heads, rows, head_dim]`; elements past the rotation's dimension stay as they are.
     pub fn rotate(&self, rope: RopeId, x: &Tensor, ops: Ops) -> Result<Tensor> {
-        let (cos, sin, dim, layout) = &self.rows[rope.0];
+        let Table { cos, sin, dim, layout } = &self.tables[rope.0];
         let width = x.dim(2)?;
         if *dim < width {
             let rotated = rotate_whole(&x.narrow(2, 0, *dim)?, cos, sin, *layout, ops)?;

@@ -13,10 +13,6 @@ use crate::speculation::Draft;
 pub(super) struct Coupled;
 
 impl AcceptanceRule for Coupled {
-    fn name(&self) -> &'static str {
-        "coupled"
-    }
-
     fn lossless(&self) -> bool {
         true
     }

@@ -8,10 +8,6 @@ use crate::speculation::Draft;
 pub(super) struct Greedy;
 
 impl AcceptanceRule for Greedy {
-    fn name(&self) -> &'static str {
-        "greedy"
-    }
-
     fn lossless(&self) -> bool {
         true
     }

@@ -49,9 +49,6 @@ pub enum DraftChoice {
 
 /// Decides how much of a draft is kept. Pure: no cache, no stop tokens, no text.
 pub trait AcceptanceRule {
-    /// Its name in `RULES`.
-    fn name(&self) -> &'static str;
-
     /// Whether the output is distributed exactly as plain decoding's. Tests hold it to that.
     fn lossless(&self) -> bool;
 

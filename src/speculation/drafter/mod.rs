@@ -10,10 +10,10 @@ mod none;
 use candle_core::Tensor;
 
 use super::acceptance::DraftChoice;
-use super::draft::Draft;
+use super::draft::{Draft, Proposal};
 use crate::error::Result;
 use crate::model::{CausalLm, Tap};
-use crate::sampling::{Distribution, Noise, SamplingParams};
+use crate::sampling::{Distribution, History, Noise, SamplingParams};
 
 pub use ngram::NgramOptions;
 
@@ -22,7 +22,7 @@ pub use ngram::NgramOptions;
 pub struct Needs {
     /// Hidden states it wants of every row the target keeps, in this order.
     pub taps: Vec<Tap>,
-    /// Whether its drafts branch.
+    /// Whether its drafts may branch.
     pub branching: bool,
     /// The most nodes it can propose; none when it takes any budget.
     pub longest_draft: Option<usize>,
@@ -41,15 +41,16 @@ pub struct DraftContext<'a> {
 }
 
 impl DraftContext<'_> {
-    /// Chooses the token for absolute `position` from the drafter's own logits (`[vocab]`).
+    /// Chooses the token that follows `history` from the drafter's own logits (`[vocab]`), and says how.
     ///
     /// # Errors
     /// `NanLogits`.
-    pub fn choose(&self, logits: &[f32], position: usize) -> Result<u32> {
-        let row = Distribution::new(logits, self.params, position)?;
+    pub fn choose(&self, logits: &[f32], history: History<'_>) -> Result<(u32, Proposal)> {
+        let row = Distribution::new(logits, self.params, history)?;
         Ok(match self.choice {
-            DraftChoice::MostLikely => row.argmax(),
-            DraftChoice::SharedNoise => row.choose(self.noise.at(position)),
+            DraftChoice::MostLikely => (row.argmax(), Proposal::Point),
+            // Given the noise there is nothing left to draw.
+            DraftChoice::SharedNoise => (row.choose(self.noise.at(history.next_position())), Proposal::Point),
         })
     }
 }
@@ -103,6 +104,8 @@ pub trait Drafter {
 /// What a drafter is built from.
 #[derive(Clone, Copy)]
 pub struct DrafterParts<'m> {
+    /// The model it drafts for, whose embedding and head it may borrow.
+    pub target: &'m dyn CausalLm,
     /// The drafter's own model, where it has one.
     pub model: Option<&'m dyn CausalLm>,
     /// Ids both models know, as a count from 0.
@@ -121,6 +124,8 @@ pub struct DrafterKind {
     pub name: &'static str,
     /// One line of help.
     pub about: &'static str,
+    /// Whether it proposes anything.
+    pub drafts: bool,
     /// Whether it runs a model of its own.
     pub needs_model: bool,
     /// Whether the settings of prompt lookup have an effect.
@@ -129,11 +134,18 @@ pub struct DrafterKind {
     pub build: for<'m> fn(DrafterParts<'m>) -> Result<Box<dyn Drafter + 'm>>,
 }
 
+/// What `--drafter` means when it is not given and there is no model that drafts.
+pub const PLAIN: &DrafterKind = &DRAFTERS[0];
+
+/// What `--drafter` means when it is not given and there is a model that drafts.
+pub const WITH_MODEL: &DrafterKind = &DRAFTERS[1];
+
 /// Every drafter a user can name, in the order help shows them.
 pub const DRAFTERS: &[DrafterKind] = &[
     DrafterKind {
         name: "none",
         about: "plain decoding",
+        drafts: false,
         needs_model: false,
         uses_ngram: false,
         build: |_| Ok(Box::new(none::NoDrafter)),
@@ -141,6 +153,7 @@ pub const DRAFTERS: &[DrafterKind] = &[
     DrafterKind {
         name: "model",
         about: "a smaller model with the same vocabulary",
+        drafts: true,
         needs_model: true,
         uses_ngram: false,
         build: model::build,
@@ -148,6 +161,7 @@ pub const DRAFTERS: &[DrafterKind] = &[
     DrafterKind {
         name: "ngram",
         about: "repeat what followed the same tokens before",
+        drafts: true,
         needs_model: false,
         uses_ngram: true,
         build: |parts| Ok(Box::new(ngram::Ngram::new(parts.ngram))),
@@ -155,6 +169,7 @@ pub const DRAFTERS: &[DrafterKind] = &[
     DrafterKind {
         name: "ngram+model",
         about: "ngram where it finds something, else the model",
+        drafts: true,
         needs_model: true,
         uses_ngram: true,
         build: ngram_model::build,

@@ -5,9 +5,11 @@
 //! reads first, in the same pass that gives the first guess.
 
 use super::{DraftContext, Drafter, DrafterParts, Needs, Outcome, ReadRows};
-use crate::error::Result;
+use crate::cache::{Rollback, rollback};
+use crate::error::{Error, Result};
 use crate::model::{PREFILL_CHUNK, Session};
-use crate::speculation::{Draft, DraftNode, Proposal, Source};
+use crate::sampling::History;
+use crate::speculation::{Draft, DraftNode, Source};
 
 const SOURCE: Source = Source("model");
 
@@ -26,7 +28,13 @@ pub(super) fn build(parts: DrafterParts<'_>) -> Result<Box<dyn Drafter + '_>> {
 impl<'m> ModelDrafter<'m> {
     pub(super) fn new(parts: DrafterParts<'m>) -> Result<Self> {
         let model = parts.model.expect("a drafter with a model is built with one");
-        let session = Session::new(model, parts.run_len, parts.max_draft + 1)?;
+        let margin = parts.max_draft + 1;
+        if rollback(model.cache_layout(), margin) == Rollback::StagedOnly {
+            let problem =
+                "the cache of its recurrent layers cannot go back when a draft is refused".to_owned();
+            return Err(Error::IncompatibleDrafter { drafter: SOURCE.0, problem });
+        }
+        let session = Session::new(model, parts.run_len, margin);
         let shared_vocab = parts.shared_vocab.min(model.vocab_size());
         Ok(Self { session, read: Vec::new(), shared_vocab })
     }
@@ -70,11 +78,17 @@ impl Drafter for ModelDrafter<'_> {
         // A drafter whose context is full proposes less, then nothing.
         let budget = budget.min((self.session.run_len() + 1).saturating_sub(tokens.len()));
         let mut unread = tokens[self.read.len().min(tokens.len())..].to_vec();
+        // The target may emit ids this model has no embedding for; it cannot follow then.
+        let vocab_size = self.session.model().vocab_size();
+        if unread.iter().any(|id| *id as usize >= vocab_size) {
+            return Ok(draft);
+        }
+        let mut path = Vec::with_capacity(budget);
         for drafted in 0..budget {
             let logits = self.extend(&unread)?;
-            let token = context.choose(&logits, tokens.len() + drafted)?;
-            let parent = drafted.checked_sub(1);
-            draft.push(DraftNode { token, parent, proposal: Proposal::Point, source: SOURCE });
+            let (token, proposal) = context.choose(&logits, History { emitted: tokens, path: &path })?;
+            draft.push(DraftNode { token, parent: drafted.checked_sub(1), proposal, source: SOURCE });
+            path.push(token);
             unread = vec![token];
         }
         Ok(draft)

@@ -1,7 +1,7 @@
 //! The same draft length in every round.
 
 use super::Scheduler;
-use crate::decode::Round;
+use crate::speculation::Round;
 
 pub(super) struct Fixed {
     pub(super) max_draft: usize,

@@ -4,7 +4,7 @@
 
 mod fixed;
 
-use crate::decode::Round;
+use crate::speculation::Round;
 
 /// Chooses draft lengths, seeing what earlier rounds cost and gained.
 pub trait Scheduler {
@@ -19,15 +19,10 @@ pub trait Scheduler {
 pub struct SchedulerKind {
     /// Its name.
     pub name: &'static str,
-    /// One line of help.
-    pub about: &'static str,
     /// Makes it with a ceiling of `max_draft` tokens.
     pub build: fn(max_draft: usize) -> Box<dyn Scheduler>,
 }
 
 /// Every scheduler.
-pub const SCHEDULERS: &[SchedulerKind] = &[SchedulerKind {
-    name: "fixed",
-    about: "the same draft length in every round",
-    build: |max_draft| Box::new(fixed::Fixed { max_draft }),
-}];
+pub const SCHEDULERS: &[SchedulerKind] =
+    &[SchedulerKind { name: "fixed", build: |max_draft| Box::new(fixed::Fixed { max_draft }) }];

@@ -72,9 +72,29 @@ const SPEECH_VERBS: &[&str] =
 
 /// Story number `number`: paragraphs of plain sentences, 600 to 2000 bytes.
 pub fn story(number: u64) -> String {
+    tell(number, Nouns::Known)
+}
+
+/// A story whose names and things are mostly invented words, so that what comes later can only be
+/// known by looking back. Favourite names can be guessed without looking, and a model that may
+/// guess is slow to learn to look.
+pub fn strange_story(number: u64) -> String {
+    tell(number, Nouns::Invented)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nouns {
+    Known,
+    Invented,
+}
+
+fn tell(number: u64, nouns: Nouns) -> String {
     let mut random = Random::new(SEED, number);
     let (schema, lesson) = SCHEMAS[random.favouring_first(SCHEMAS.len(), 0.95)];
-    let cast = Cast::choose(&mut random, lesson);
+    let mut cast = Cast::choose(&mut random, lesson);
+    if nouns == Nouns::Invented {
+        cast.invent(&mut random);
+    }
     let mut paragraphs: Vec<String> = vec![String::new()];
     for line in schema.lines() {
         if line.starts_with('#') {
@@ -137,6 +157,37 @@ impl Cast {
         cast.place(random);
         cast.scenery(random);
         cast
+    }
+
+    /// Replaces most names and things by invented words.
+    fn invent(&mut self, random: &mut Random) {
+        self.set("hero", capitalise(&word(random)));
+        self.set("friend", capitalise(&word(random)));
+        let elder = word(random);
+        self.set("mom", capitalise(&elder));
+        self.set("elder", format!("{{his}} {elder}"));
+        for (slot, introduced) in [
+            ("noun", "a_thing"),
+            ("animal", ""),
+            ("wise", "a_wise"),
+            ("vase", "a_vase"),
+            ("lure", "a_lure"),
+            ("build", "a_build"),
+            ("cake", ""),
+            ("tool", ""),
+            ("flower", ""),
+        ] {
+            if random.uniform() < 0.7 {
+                let word = word(random);
+                if !introduced.is_empty() {
+                    self.set(introduced, format!("a {word}"));
+                }
+                if slot == "noun" {
+                    self.set("thing", word.clone());
+                }
+                self.set(slot, word);
+            }
+        }
     }
 
     fn place(&mut self, random: &mut Random) {
@@ -247,6 +298,16 @@ impl Cast {
     }
 }
 
+/// A word of two or three syllables that is in no list.
+fn word(random: &mut Random) -> String {
+    let mut word = String::new();
+    for _ in 0..2 + random.below(2) {
+        word.push(char::from(b"bdfgklmnprstvwz"[random.below(15)]));
+        word.push(char::from(b"aeiou"[random.below(5)]));
+    }
+    word
+}
+
 fn choose<'a, T>(random: &mut Random, list: &'a [T]) -> &'a T {
     &list[random.favouring_first(list.len(), WORD_RATIO)]
 }
@@ -324,7 +385,7 @@ mod tests {
     #[test]
     fn stories_are_well_formed() {
         for number in 0..20_000 {
-            let story = story(number);
+            let story = if number % 4 == 0 { strange_story(number) } else { story(number) };
             assert!(!story.contains(['[', ']', '{', '}', '|', '@']), "{story}");
             assert!(!story.contains("  "), "{story}");
             assert!((500..2600).contains(&story.len()), "{} {story}", story.len());
@@ -346,6 +407,6 @@ mod tests {
     fn sentences_begin_with_a_capital() {
         let text = "\"who?\" he asked. he ran. \"no!\" she shouted. \"go.\" he went. \"oh!\" he ran.";
         let expected = "\"who?\" he asked. He ran. \"no!\" she shouted. \"go.\" He went. \"oh!\" He ran.";
-        assert_eq!(capitalise_sentences(text), expected.replacen("\"who", "\"who", 1));
+        assert_eq!(capitalise_sentences(text), expected);
     }
 }

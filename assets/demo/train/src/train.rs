@@ -28,7 +28,7 @@ pub enum Phase {
     Learn,
     /// A falling learning rate, from saved weights; the last eighth sees long windows.
     Settle,
-    /// A low and falling rate, from saved weights; long windows only.
+    /// A falling rate, from saved weights, with long windows; the first half are strange stories.
     Stretch,
 }
 
@@ -37,7 +37,7 @@ pub struct Plan {
     pub phase: Phase,
     /// Number of updates.
     pub num_steps: usize,
-    /// Learning rate after the warm-up; the last part uses 0.3 of it.
+    /// Learning rate after the warm-up; the last part uses 0.75 of it.
     pub peak_rate: f64,
 }
 
@@ -50,12 +50,13 @@ const LARGEST_GRADIENT: f64 = 1.0;
 pub struct Windows<'a> {
     tokenizer: &'a Tokenizer,
     next_story: u64,
+    story: fn(u64) -> String,
 }
 
 impl<'a> Windows<'a> {
     /// Begins with story number `first_story`.
     pub fn new(tokenizer: &'a Tokenizer, first_story: u64) -> Self {
-        Self { tokenizer, next_story: first_story }
+        Self { tokenizer, next_story: first_story, story: stories::story }
     }
 
     /// `len` tokens: BOS, a story, EOS, BOS, the next story, ... The last one is cut short.
@@ -65,7 +66,7 @@ impl<'a> Windows<'a> {
         let mut window = Vec::with_capacity(len);
         while window.len() < len {
             window.push(BOS_ID);
-            window.extend(encode(self.tokenizer, &stories::story(self.next_story))?);
+            window.extend(encode(self.tokenizer, &(self.story)(self.next_story))?);
             window.push(EOS_ID);
             self.next_story += 1;
         }
@@ -121,7 +122,7 @@ impl Plan {
         };
         let height = match self.phase {
             Phase::Learn | Phase::Settle => 1.0,
-            Phase::Stretch => 0.3,
+            Phase::Stretch => 0.75,
         };
         self.peak_rate * height * warm_up * (0.01 + 0.99 * fall)
     }
@@ -135,12 +136,20 @@ impl Plan {
         }
     }
 
+    fn story(&self, step: usize) -> fn(u64) -> String {
+        if self.phase == Phase::Stretch && 2 * step < self.num_steps {
+            stories::strange_story
+        } else {
+            stories::story
+        }
+    }
+
     /// The phases see different stories.
     fn first_story(&self) -> u64 {
         match self.phase {
             Phase::Learn => 0,
             Phase::Settle => 1 << 32,
-            Phase::Stretch => 2 << 32,
+            Phase::Stretch => 3 << 32,
         }
     }
 }
@@ -175,6 +184,7 @@ pub fn train(model: &Llama, tokenizer: &Tokenizer, plan: &Plan, folder: &Path) -
     let (mut recent_loss, mut num_tokens) = (0f64, 0usize);
     for step in 0..plan.num_steps {
         let (count, len) = plan.shape(step);
+        windows.story = plan.story(step);
         let batches = (0..NUM_WORKERS).map(|_| windows.batch(count, len)).collect::<Result<Vec<_>>>()?;
         let results = std::thread::scope(|scope| {
             let workers: Vec<_> = batches

@@ -17,6 +17,9 @@ const DEFAULT_ALIGNMENT: u64 = 32;
 /// Arrays of arrays are legal; nobody nests them deeper than this.
 const MAX_ARRAY_DEPTH: usize = 4;
 const MAX_DIMENSIONS: u32 = 8;
+/// Elements of all metadata arrays together. Four times the largest vocabulary with its merges, and a
+/// bound on what a small file can make this reader hold.
+const MAX_ARRAY_ELEMENTS: usize = 1 << 22;
 
 /// One metadata value.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,7 +144,7 @@ impl GgufHeader {
     /// `Malformed` when a count, offset or string does not fit in the file, `UnsupportedTensor` for a
     /// storage type without a known size.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
-        let mut cursor = Cursor { bytes, at: 0, path };
+        let mut cursor = Cursor { bytes, at: 0, path, array_elements_left: MAX_ARRAY_ELEMENTS };
         if cursor.take(4)? != MAGIC {
             return Err(cursor.malformed("it does not begin with `GGUF`"));
         }
@@ -231,13 +234,18 @@ fn read_tensors(
         None => DEFAULT_ALIGNMENT,
         Some(value) => value
             .as_u64()
-            .filter(|alignment| alignment.is_power_of_two() && *alignment <= 1 << 20)
-            .ok_or_else(|| cursor.malformed("general.alignment is not a power of two"))?,
+            .filter(|alignment| alignment.is_power_of_two() && (8..=1 << 20).contains(alignment))
+            .ok_or_else(|| cursor.malformed("general.alignment is not a power of two from 8 on"))?,
     };
     let data_start = (cursor.at as u64).next_multiple_of(alignment);
     let file_len = cursor.bytes.len() as u64;
     let mut tensors = BTreeMap::new();
     for Entry { name, format, shape, offset, len_bytes } in entries {
+        if !offset.is_multiple_of(alignment) {
+            return Err(cursor.malformed(&format!(
+                "tensor `{name}` begins at {offset}, not a multiple of the alignment {alignment}"
+            )));
+        }
         let start = data_start.checked_add(offset);
         let end = start.and_then(|start| start.checked_add(len_bytes));
         let (Some(start), Some(end)) = (start, end) else {
@@ -266,6 +274,7 @@ struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     path: &'a Path,
+    array_elements_left: usize,
 }
 
 impl<'a> Cursor<'a> {
@@ -338,6 +347,9 @@ impl<'a> Cursor<'a> {
                     _ => 8,
                 };
                 let len = self.count(min_bytes, "array elements")?;
+                self.array_elements_left = self.array_elements_left.checked_sub(len).ok_or_else(|| {
+                    self.malformed(&format!("its metadata arrays have over {MAX_ARRAY_ELEMENTS} elements"))
+                })?;
                 let values = (0..len).map(|_| self.value(kind, depth + 1)).collect::<Result<_>>()?;
                 GgufValue::Array(values)
             }
@@ -366,8 +378,8 @@ mod tests {
         bytes.extend(text.as_bytes());
     }
 
-    /// One F32 tensor `t` of shape `[2, 3]`, with its data.
-    fn small_file() -> Vec<u8> {
+    /// One F32 tensor `t` of shape `[2, 3]` at `offset`, with its data.
+    fn small_file(offset: u64) -> Vec<u8> {
         let mut bytes = header(1, 1);
         push_string(&mut bytes, "general.architecture");
         bytes.extend(8u32.to_le_bytes());
@@ -377,8 +389,8 @@ mod tests {
         bytes.extend(3u64.to_le_bytes());
         bytes.extend(2u64.to_le_bytes());
         bytes.extend(0u32.to_le_bytes());
-        bytes.extend(0u64.to_le_bytes());
-        bytes.resize(bytes.len().next_multiple_of(32) + 24, 0);
+        bytes.extend(offset.to_le_bytes());
+        bytes.resize(bytes.len().next_multiple_of(32) + 24 + offset as usize, 0);
         bytes
     }
 
@@ -388,7 +400,7 @@ mod tests {
 
     #[test]
     fn dimensions_are_outermost_first() {
-        let parsed = parse(&small_file()).unwrap();
+        let parsed = parse(&small_file(0)).unwrap();
         assert_eq!(parsed.architecture(), Some("llama"));
         let tensor = &parsed.tensors["t"];
         assert_eq!((tensor.shape.as_slice(), tensor.len_bytes, tensor.offset % 32), (&[2, 3][..], 24, 0));
@@ -396,10 +408,16 @@ mod tests {
 
     #[test]
     fn every_cut_is_an_error() {
-        let whole = small_file();
+        let whole = small_file(0);
         for len in 0..whole.len() {
             assert!(parse(&whole[..len]).is_err(), "cut at {len}");
         }
+    }
+
+    #[test]
+    fn data_must_lie_where_its_type_can_be_read() {
+        let misplaced = parse(&small_file(4)).unwrap_err().to_string();
+        assert!(misplaced.contains("multiple of the alignment"), "{misplaced}");
     }
 
     #[test]
