@@ -212,9 +212,7 @@ impl Error {
         match self {
             Self::ModelNotFound { .. } => Some("name a folder with config.json and weights, or a .gguf file"),
             Self::VocabularyMismatch { .. } => Some("the two must share a tokenizer"),
-            Self::ContextTooLong { .. } => {
-                Some("shorten the prompt, lower -n, or raise -c up to the model's limit")
-            }
+            Self::ContextTooLong { .. } => Some("shorten the prompt, or raise -c up to the model's limit"),
             Self::TensorMismatch { .. } => {
                 Some("the checkpoint is incomplete, or config.json belongs to another model")
             }

@@ -390,7 +390,7 @@ mod tests {
         bytes.extend(2u64.to_le_bytes());
         bytes.extend(0u32.to_le_bytes());
         bytes.extend(offset.to_le_bytes());
-        bytes.resize(bytes.len().next_multiple_of(32) + 24 + offset as usize, 0);
+        bytes.resize(bytes.len().next_multiple_of(32) + 24, 0);
         bytes
     }
 

@@ -35,8 +35,21 @@ impl std::ops::Deref for FileBytes {
     }
 }
 
+/// Refuses what is not a regular file: a pipe would be waited on for ever.
+///
+/// # Errors
+/// `Io` when there is nothing at `path`, `Malformed` when it is not a file.
+pub fn require_file(path: &Path) -> Result<()> {
+    let kind = std::fs::metadata(path).map_err(Error::io("open", path))?;
+    if kind.is_file() {
+        return Ok(());
+    }
+    Err(Error::Malformed { path: path.to_owned(), problem: "it is not a regular file".to_owned() })
+}
+
 /// Maps the file at `path`.
 pub fn map(path: &Path) -> Result<FileBytes> {
+    require_file(path)?;
     let file = File::open(path).map_err(Error::io("open", path))?;
     #[expect(unsafe_code, reason = "mapping a file is the one way not to hold a checkpoint twice")]
     // SAFETY: the map is private to this process and never written. A file that another process cuts
@@ -72,6 +85,17 @@ impl WeightFiles {
                 files.find(name).map(|(_, tensors)| tensors.tensor_infos()[name].layout.shape().dims())
             }
             Self::Gguf(files) => files.tensors.get(name).map(|(_, tensor)| tensor.shape.as_slice()),
+        }
+    }
+
+    /// Name of the type a tensor is stored in; none when it is not there.
+    pub fn stored_type(&self, name: &str) -> Option<String> {
+        match self {
+            Self::Safetensors(files) => files.tensors.get(name).map(|tensor| format!("{:?}", tensor.dtype)),
+            Self::Pickle(files) => files
+                .find(name)
+                .map(|(_, tensors)| tensors.tensor_infos()[name].dtype.as_str().to_uppercase()),
+            Self::Gguf(files) => files.tensors.get(name).map(|(_, tensor)| tensor.format.name.to_owned()),
         }
     }
 
@@ -117,7 +141,7 @@ impl Pickle {
     /// Opens all shards.
     pub fn new(paths: &[PathBuf]) -> Result<Self> {
         let shards = paths.iter().map(|path| {
-            File::open(path).map_err(Error::io("open", path))?;
+            require_file(path)?;
             let tensors = PthTensors::new(path, None).map_err(|error| Error::Malformed {
                 path: path.clone(),
                 problem: format!("it is not a PyTorch state dictionary: {error}"),
@@ -191,11 +215,19 @@ impl Safetensors {
     fn load(&self, name: &str, device: &Device) -> Result<Tensor> {
         let entry = &self.tensors[name];
         let (path, bytes) = &self.shards[entry.shard];
-        let dtype = DType::try_from(entry.dtype).map_err(|_| Error::UnsupportedTensor {
-            path: path.clone(),
-            tensor: name.to_owned(),
-            format: format!("{:?}", entry.dtype),
-        })?;
+        let dtype = match entry.dtype {
+            safetensors::Dtype::F32 => DType::F32,
+            safetensors::Dtype::F16 => DType::F16,
+            safetensors::Dtype::BF16 => DType::BF16,
+            safetensors::Dtype::F64 => DType::F64,
+            other => {
+                return Err(Error::UnsupportedTensor {
+                    path: path.clone(),
+                    tensor: name.to_owned(),
+                    format: format!("{other:?}"),
+                });
+            }
+        };
         let data = &bytes[entry.start..entry.end];
         Tensor::from_raw_buffer(data, dtype, &entry.shape, device)
             .map_err(Error::tensor(format!("loading `{name}`")))

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-pub use files::{FileBytes, Gguf, Pickle, Safetensors, Stored, WeightFiles, map, quant_formats, quant_name};
+pub use files::{
+    FileBytes, Gguf, Pickle, Safetensors, Stored, WeightFiles, map, quant_formats, quant_name, require_file,
+};
 pub use weights::{MatrixUse, Weight, Weights};
 
 use crate::config::ModelConfig;
@@ -76,12 +78,20 @@ impl Checkpoint {
     }
 
     fn open_folder(folder: &Path) -> Result<Self> {
+        // Whatever is read as a whole must be a file.
+        for name in ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"] {
+            if folder.join(name).exists() {
+                require_file(&folder.join(name))?;
+            }
+        }
         let config = ModelConfig::from_file(&folder.join("config.json"))?;
         let files = folder_weights(folder)?;
         let tokenizer = Tokenizer::from_dir(folder)?;
         let generation = folder.join("generation_config.json");
-        let mut eos_ids =
-            if generation.exists() { generation_eos(&read_json(&generation)?) } else { Vec::new() };
+        let mut eos_ids = Vec::new();
+        if generation.exists() {
+            eos_ids = generation_eos(&read_json(&generation)?, &generation)?;
+        }
         eos_ids.extend(config.eos_token_ids()?);
         Ok(Self::assemble(folder, config, files, tokenizer, eos_ids))
     }
@@ -110,7 +120,7 @@ impl Checkpoint {
         let path = Path::new(files.name);
         let config = ModelConfig::from_json(files.config, path)?;
         let tokenizer = Tokenizer::from_bytes(files.tokenizer, Some(files.tokenizer_config), path)?;
-        let mut eos_ids = generation_eos(&parse_json(files.generation_config, path)?);
+        let mut eos_ids = generation_eos(&parse_json(files.generation_config, path)?, path)?;
         eos_ids.extend(config.eos_token_ids()?);
         let shards = vec![(path.to_owned(), FileBytes::Static(files.weights))];
         let weights = WeightFiles::Safetensors(Safetensors::new(shards)?);
@@ -268,11 +278,18 @@ fn parse_json(bytes: &[u8], path: &Path) -> Result<Value> {
     })
 }
 
-fn generation_eos(value: &Value) -> Vec<u32> {
-    let ids = match value.get("eos_token_id") {
-        Some(Value::Array(ids)) => ids.clone(),
-        Some(id) => vec![id.clone()],
-        None => Vec::new(),
+fn generation_eos(value: &Value, path: &Path) -> Result<Vec<u32>> {
+    let malformed = |problem: String| Error::Malformed { path: path.to_owned(), problem };
+    let object = value.as_object().ok_or_else(|| malformed("it is not a JSON object".to_owned()))?;
+    let ids = match object.get("eos_token_id") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(ids)) => ids.as_slice(),
+        Some(id) => std::slice::from_ref(id),
     };
-    ids.iter().filter_map(Value::as_u64).filter_map(|id| u32::try_from(id).ok()).collect()
+    ids.iter()
+        .map(|id| {
+            let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
+            number.ok_or_else(|| malformed(format!("`eos_token_id` {id} is not a token id")))
+        })
+        .collect()
 }

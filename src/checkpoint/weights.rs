@@ -101,6 +101,12 @@ impl<'f> Weights<'f> {
         self.dtype
     }
 
+    /// What a matrix is stored as and, where that differs, computed in: `Q4_K`, `BF16 as F32`.
+    pub fn format(&self, name: &str, weight: &Weight) -> String {
+        let (stored, computed) = (self.files.stored_type(name).unwrap_or_default(), weight.format());
+        if stored == computed { computed } else { format!("{stored} as {computed}") }
+    }
+
     /// Shape of a tensor, if it is there.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.files.shape(name)

@@ -67,7 +67,13 @@ pub struct GenerateArgs {
     pub prompt: Option<String>,
 
     /// Text to continue
-    #[arg(short = 'p', long = "prompt", value_name = "TEXT", conflicts_with = "prompt_ids")]
+    #[arg(
+        short = 'p',
+        long = "prompt",
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "prompt_ids"
+    )]
     pub prompt_option: Option<String>,
 
     /// Token ids to continue, for checkpoints without a tokenizer

@@ -275,6 +275,9 @@ fn ngram_options(args: &SpeculationArgs) -> Result<NgramOptions> {
     let min_len =
         args.ngram_min.unwrap_or(args.ngram_max.map_or(default.min_len, |max| default.min_len.min(max)));
     let max_len = args.ngram_max.unwrap_or(default.max_len.max(min_len));
+    if args.ngram_max == Some(0) {
+        return Err(usage("--ngram-max", "a match has at least one token".to_owned()));
+    }
     if min_len == 0 {
         return Err(usage("--ngram-min", "a match has at least one token".to_owned()));
     }
@@ -335,7 +338,8 @@ impl Model {
         if matches!(checkpoint.files, WeightFiles::Gguf(_)) {
             for (flag, given) in [("dtype", dtype), ("quant", quant)] {
                 if given.is_some() {
-                    let problem = "has no effect on a GGUF file, whose weights keep their types".to_owned();
+                    let problem =
+                        "cannot be used with a GGUF file, which says how its weights are stored".to_owned();
                     return Err(usage(&format!("--{flags}{flag}"), problem));
                 }
             }

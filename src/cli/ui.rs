@@ -51,6 +51,12 @@ pub(super) fn report_error(error: &anyhow::Error) -> ExitCode {
 
 /// Prints what clap has to say: help and version on standard output, mistakes on standard error.
 pub(super) fn clap_message(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
-    if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done }
+    let printed = error.print();
+    match printed {
+        Err(source) if !error.use_stderr() && source.kind() != std::io::ErrorKind::BrokenPipe => {
+            report_error(&Error::Stream { action: "write to standard output", source }.into())
+        }
+        _ if error.use_stderr() => ExitCode::Usage,
+        _ => ExitCode::Done,
+    }
 }

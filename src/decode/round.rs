@@ -114,6 +114,7 @@ pub(super) fn run_round(
         depth: draft.depth(index),
         source: node.source,
         accepted: accepted.contains(&index),
+        discarded: emitted.len() <= accepted.len() && draft.depth(index) > accepted.len(),
     });
     let round = Round {
         anchor_position,

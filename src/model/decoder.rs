@@ -132,15 +132,16 @@ impl Builder<'_, '_> {
 
     fn linear(&mut self, role: Role, layer: usize, shape: [usize; 2], has_bias: bool) -> Result<Linear> {
         let name = self.naming.name(role, layer);
-        let weight = self.weights.matrix(&format!("{name}.weight"), shape, MatrixUse::Product)?;
-        self.count(&weight);
+        let weight_name = format!("{name}.weight");
+        let weight = self.weights.matrix(&weight_name, shape, MatrixUse::Product)?;
+        self.count(&weight_name, &weight);
         let bias =
             if has_bias { Some(self.weights.tensor(&format!("{name}.bias"), &[shape[0]])?) } else { None };
         Linear::new(weight, bias)
     }
 
-    fn count(&mut self, weight: &Weight) {
-        let (format, elements) = (weight.format(), weight.num_elements());
+    fn count(&mut self, name: &str, weight: &Weight) {
+        let (format, elements) = (self.weights.format(name, weight), weight.num_elements());
         match self.formats.iter_mut().find(|(known, _)| *known == format) {
             Some((_, count)) => *count += elements,
             None => self.formats.push((format, elements)),
@@ -215,7 +216,7 @@ impl Decoder {
             .collect::<Result<Vec<_>>>()?;
         let head = if spec.tied {
             let shared = weights.as_product(&embedding_name, &table)?;
-            builder.count(&shared);
+            builder.count(&embedding_name, &shared);
             Linear::new(shared, None)?
         } else {
             builder.linear(Role::Head, 0, table_shape, false)?

@@ -30,8 +30,10 @@ pub struct Summary {
     pub rounds: usize,
     /// Rounds that had a draft.
     pub draft_rounds: usize,
-    /// Draft tokens proposed.
+    /// Draft tokens proposed and judged.
     pub drafted: usize,
+    /// Draft tokens proposed behind the end of the text; in no other figure.
+    pub discarded: usize,
     /// Draft tokens emitted; what a stop cut off does not count.
     pub accepted: usize,
     /// accepted / drafted, in [0, 1]; null without drafts.
@@ -69,7 +71,8 @@ impl Summary {
         let rounds = &generation.rounds;
         let drafting: Vec<&Round> = rounds.iter().filter(|round| !round.draft.is_empty()).collect();
         let (num_rounds, num_drafting) = (rounds.len(), drafting.len());
-        let drafted: usize = drafting.iter().map(|round| round.draft.len()).sum();
+        let drafted: usize = drafting.iter().map(|round| round.drafted().count()).sum();
+        let discarded: usize = drafting.iter().map(|round| round.draft.len()).sum::<usize>() - drafted;
         let accepted: usize = drafting.iter().map(|round| round.accepted).sum();
         let emitted = generation.tokens.len();
         let longest = drafting.iter().map(|round| round.max_depth()).max().unwrap_or(0);
@@ -83,6 +86,7 @@ impl Summary {
             rounds: num_rounds,
             draft_rounds: num_drafting,
             drafted,
+            discarded,
             accepted,
             acceptance_rate: ratio(accepted, drafted),
             acceptance_length: ratio(accepted, num_drafting).map(|mean| 1.0 + mean),
@@ -109,7 +113,7 @@ impl Summary {
 
 fn sources(drafting: &[&Round]) -> Vec<SourceSummary> {
     let mut sources: Vec<SourceSummary> = Vec::new();
-    for token in drafting.iter().flat_map(|round| &round.draft) {
+    for token in drafting.iter().flat_map(|round| round.drafted()) {
         let index = sources.iter().position(|known| known.source == token.source.0).unwrap_or_else(|| {
             sources.push(SourceSummary { source: token.source.0, drafted: 0, accepted: 0 });
             sources.len() - 1
@@ -143,6 +147,7 @@ mod tests {
             depth,
             source: Source(if depth % 2 == 0 { "b" } else { "a" }),
             accepted: depth <= accepted,
+            discarded: emitted <= accepted && depth > accepted,
         };
         Round {
             anchor_position: 0,
@@ -190,18 +195,20 @@ mod tests {
 
     #[test]
     fn tau_is_one_plus_the_sum_over_positions() {
-        let rounds = (0..20).map(|i| round(1 + i % 4, (i * 7) % (2 + i % 4), true, 1)).collect();
+        let rounds = (0..20).map(|i| round(1 + i % 4, (i * 7) % (2 + i % 4), true, 9)).collect();
         let summary = summary(rounds);
         let sum: f64 = summary.acceptance_by_position.iter().sum();
         assert!((summary.acceptance_length.unwrap() - 1.0 - sum).abs() < 1e-12);
     }
 
     #[test]
-    fn tokens_behind_a_stop_were_not_judged() {
+    fn tokens_behind_a_stop_are_in_no_figure() {
         // The second of four accepted tokens ended the text: nothing was refused.
         let summary = summary(vec![round(4, 2, false, 2)]);
-        assert_eq!(summary.acceptance_by_position_given_reached, [Some(1.0), Some(1.0), None, None]);
-        assert_eq!(summary.acceptance_rate, Some(0.5));
+        assert_eq!((summary.drafted, summary.discarded, summary.accepted), (2, 2, 2));
+        assert_eq!(summary.acceptance_rate, Some(1.0));
+        assert_eq!(summary.acceptance_by_position, [1.0, 1.0]);
+        assert_eq!(summary.acceptance_by_position_given_reached, [Some(1.0), Some(1.0)]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub struct DraftedToken {
     pub source: Source,
     /// Whether it was emitted.
     pub accepted: bool,
+    /// Whether it was never judged, because the text ended before it. Figures leave it out.
+    pub discarded: bool,
 }
 
 /// The raw record of a round, which all figures are derived from.
@@ -41,9 +43,14 @@ pub struct Round {
 }
 
 impl Round {
-    /// Longest path of the draft.
+    /// The draft tokens that were judged.
+    pub fn drafted(&self) -> impl Iterator<Item = &DraftedToken> {
+        self.draft.iter().filter(|token| !token.discarded)
+    }
+
+    /// Longest path of the judged draft.
     pub fn max_depth(&self) -> usize {
-        self.draft.iter().map(|token| token.depth).max().unwrap_or(0)
+        self.drafted().map(|token| token.depth).max().unwrap_or(0)
     }
 
     /// Seconds of the whole round.

@@ -35,6 +35,7 @@ fn flags_that_cannot_be_used() {
         (&["--drafter", "ngram", "--draft-quant", "q8_0"], &["--draft-quant"]),
         (&["--drafter", "model", "--ngram-min", "2"], &["--ngram-min"]),
         (&["--drafter", "ngram", "--ngram-min", "0"], &["--ngram-min"]),
+        (&["--drafter", "ngram", "--ngram-max", "0"], &["--ngram-max"]),
         (&["--drafter", "ngram", "--ngram-min", "5", "--ngram-max", "3"], &["--ngram-max"]),
         (&["-m", &pair, "--prompt-ids", "1", "-k", "3"], &["-k", "drafter"]),
         (&["-m", &pair, "--prompt-ids", "1", "--drafter", "model"], &["--drafter", "-d"]),
@@ -158,6 +159,41 @@ fn configurations_that_do_not_fit() {
     refused(&["-m", &deep, "--prompt-ids", "1"], 1, &["is missing", "and "]);
     let huge = edited_config("huge", &[("vocab_size", json!(1u64 << 23))]);
     refused(&["-m", &huge, "--prompt-ids", "1"], 1, &["embed_tokens"]);
+}
+
+#[test]
+fn weights_of_a_type_that_is_not_a_number_format() {
+    let folder = copied("pair/target", "integer_weights");
+    let path = folder.join("model.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes
+        .windows(7)
+        .position(|seven| seven == br#""F32","#)
+        .or_else(|| bytes.windows(5).position(|five| five == br#""F32""#));
+    let at = at.expect("the fixture has a float tensor");
+    bytes[at + 1] = b'I';
+    fs::write(path, bytes).unwrap();
+    refused(&["-m", folder.to_str().unwrap(), "--prompt-ids", "1"], 4, &["I32"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_are_not_waited_on() {
+    let pipe = scratch("pipe").join("model.gguf");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    refused(&["-m", pipe.to_str().unwrap(), "--prompt-ids", "1"], 1, &["not a regular file"]);
+}
+
+#[test]
+fn generation_settings_that_are_not_ids() {
+    for (number, text) in
+        ["[]", r#"{"eos_token_id": -3}"#, r#"{"eos_token_id": [1, "x"]}"#].into_iter().enumerate()
+    {
+        let folder = copied("pair/target", &format!("generation_config_{number}"));
+        fs::write(folder.join("generation_config.json"), text).unwrap();
+        refused(&["-m", folder.to_str().unwrap(), "--prompt-ids", "1"], 1, &["generation_config.json"]);
+    }
 }
 
 #[test]

@@ -142,12 +142,16 @@ fn a_stop_token_ends_the_text_wherever_it_falls() {
         assert_eq!(plain.tokens, whole[..expected_len]);
         // The oracle drafts past the stop: what it drafted behind it is neither emitted nor accepted.
         let answer = [PROMPT, &whole].concat();
-        for drafter in [Scripted::oracle(&answer), Scripted::mixed(&answer, VOCAB as u32, 9)] {
+        let scripts = [(true, Scripted::oracle(&answer)), (false, Scripted::mixed(&answer, VOCAB as u32, 9))];
+        for (is_oracle, drafter) in scripts {
             let generation = run.with(Box::new(drafter));
             assert_eq!(generation.tokens, plain.tokens, "stop {stop}");
             assert_eq!(generation.finish_reason, plain.finish_reason);
             let last = generation.rounds.last().unwrap();
             assert_eq!(last.accepted, last.draft.iter().filter(|token| token.accepted).count());
+            if is_oracle {
+                assert_eq!(last.drafted().count(), last.accepted, "an oracle stays right up to the stop");
+            }
         }
     }
 }

@@ -294,7 +294,7 @@ fn quantising_at_load_keeps_the_numbers_close() {
     let options = LoadOptions { device: Device::Cpu, dtype: DType::F32, quantize: Some(q8), ops: Ops::Fused };
     let loaded = specdec::model::load(&checkpoint, &options).unwrap();
     assert!(
-        loaded.model.formats().iter().any(|(format, _)| format == "Q8_0"),
+        loaded.model.formats().iter().any(|(format, _)| format == "F32 as Q8_0"),
         "{:?}",
         loaded.model.formats()
     );

@@ -68,12 +68,22 @@ pub(super) fn pre_norm(config: &ModelConfig, description: &Description) -> Resul
         vocab_size,
         layers,
         ropes: vec![rope(config, head_dim, RopeSource::ONLY)?],
-        norm_eps: config.get_f64("rms_norm_eps")?.unwrap_or(1e-6),
+        norm_eps: positive(config, "rms_norm_eps", 1e-6)?,
         norm_offset: 0.0,
         embedding_scale: None,
         logit_softcap: None,
         tied: config.get_bool("tie_word_embeddings")?.unwrap_or(false),
     })
+}
+
+/// Reads a number above 0 from `key`.
+pub(super) fn positive(config: &ModelConfig, key: &str, default: f64) -> Result<f64> {
+    let number = config.get_f64(key)?.unwrap_or(default);
+    if number > 0.0 {
+        Ok(number)
+    } else {
+        Err(unsupported(config, format!("`{key}` is {number}, not above 0")))
+    }
 }
 
 /// Reads an activation's name from `key`.

@@ -31,7 +31,7 @@ pub(super) fn declare(config: &ModelConfig, description: &Description) -> Result
     spec.logit_softcap = config.get_f64("final_logit_softcapping")?;
     let softcap = config.get_f64("attn_logit_softcapping")?;
     let default_scalar = if config.is_gguf() { head_dim as f64 } else { 256.0 };
-    let scalar = config.get_f64("query_pre_attn_scalar")?.unwrap_or(default_scalar);
+    let scalar = common::positive(config, "query_pre_attn_scalar", default_scalar)?;
     let bias = config.get_bool("attention_bias")?.unwrap_or(false);
     let activation = common::activation(config, "hidden_activation", "gelu_pytorch_tanh")?;
     for layer in &mut spec.layers {
