@@ -10,7 +10,8 @@ use specdec::speculation::drafter::{DRAFTERS, DrafterParts, NgramOptions};
 
 use crate::support::Run;
 
-const BLOCK: usize = 5;
+/// Rows of the passes that are compared with one-row passes; kernels change with the number of rows.
+const BLOCKS: [usize; 7] = [2, 3, 4, 5, 8, 16, 24];
 const PROMPTS: [&str; 3] = [
     "The capital of France is",
     "def fibonacci(n):\n    if n < 2:\n        return n\n",
@@ -34,9 +35,16 @@ fn explain(model: &Decoder, run: &Run<'_>, plain: &[u32], other: &[u32], what: &
     let at =
         plain.iter().zip(other).position(|(a, b)| a != b).expect("one text is not the other's beginning");
     let tokens = [run.prompt, &plain[..at]].concat();
-    let (single, block) = (logits(model, &tokens, 1), logits(model, &tokens, BLOCK));
-    let differences = single.iter().flatten().zip(block.iter().flatten()).map(|(a, b)| (a - b).abs());
-    let band = f64::from(differences.fold(0.0, f32::max));
+    let single = logits(model, &tokens, 1);
+    let band = BLOCKS.iter().map(|rows| {
+        let block = logits(model, &tokens, *rows);
+        let differences =
+            single.iter().flatten().zip(block.iter().flatten()).map(|(a, b)| f64::from((a - b).abs()));
+        let largest = differences.fold(0.0, f64::max);
+        println!("passes of {rows} rows: logits differ from one-row passes by up to {largest:.2e}");
+        largest
+    });
+    let band = band.fold(0.0, f64::max);
     let params = SamplingParams { temperature: run.temperature };
     let row =
         Distribution::new(single.last().unwrap(), &params, History { emitted: &tokens, path: &[] }).unwrap();
