@@ -42,6 +42,7 @@ pub mod demo;
 pub mod device;
 pub mod error;
 pub mod gguf;
+mod kernels;
 pub mod model;
 pub mod report;
 pub mod sampling;

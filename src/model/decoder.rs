@@ -10,7 +10,7 @@ use super::arch::names::{Naming, Role};
 use super::layers::Ops;
 use super::layers::attention::{Attention, AttentionShape};
 use super::layers::linear::{Embedding, Linear};
-use super::layers::mask::BlockPositions;
+use super::layers::mask::{BlockPositions, Mask};
 use super::layers::mlp::{Activation, GatedMlp};
 use super::layers::norm::RmsNorm;
 use super::layers::rope::{RopeId, RopeSpec, Rotary, RowRotations};
@@ -270,8 +270,8 @@ impl Decoder {
                 let positions = &pass.positions[number];
                 let committed = segment.cache.len();
                 let block = BlockPositions { committed, parents: segment.parents, positions };
-                block.mask(visible.first_position, layer.window, DType::F32, &self.device)
-            })?;
+                block.mask(visible.first_position, layer.window)
+            });
             let queries = projected.queries.narrow(1, start, rows)?;
             mixed.push(layer.attention.attend(&queries, &visible, mask.as_ref())?);
         }
@@ -322,7 +322,7 @@ impl Pass {
 /// Masks of one pass; layers that see alike share one.
 #[derive(Default)]
 struct Masks {
-    made: Vec<(MaskKey, Option<Tensor>)>,
+    made: Vec<(MaskKey, Option<Mask>)>,
 }
 
 /// Segment, first position and window: what a mask depends on within a pass.
@@ -334,15 +334,15 @@ impl Masks {
         segment: usize,
         first_position: usize,
         window: Option<usize>,
-        make: impl FnOnce() -> Result<Option<Tensor>>,
-    ) -> Result<Option<Tensor>> {
+        make: impl FnOnce() -> Option<Mask>,
+    ) -> Option<Mask> {
         let key = (segment, first_position, window);
         if let Some((_, mask)) = self.made.iter().find(|(known, _)| *known == key) {
-            return Ok(mask.clone());
+            return mask.clone();
         }
-        let mask = make()?;
+        let mask = make();
         self.made.push((key, mask.clone()));
-        Ok(mask)
+        mask
     }
 }
 

@@ -278,6 +278,26 @@ fn the_pair_speculates_without_changing_the_text() {
 }
 
 #[test]
+fn rows_of_quantised_models_have_the_same_bits_in_every_block() {
+    for name in ["llama_split-00001-of-00002.gguf", "qwen2_q8_0.gguf", "qwen3_q4_0.gguf", "gemma3_q8_0.gguf"]
+    {
+        let model = load(&fixtures("gguf").join(name));
+        let tokens: Vec<u32> = (0..40).map(|i| (i * i + 3) % 60).collect();
+        let read = |rows: usize| {
+            let mut session = Session::new(&model, tokens.len(), 0);
+            let chunks = tokens.chunks(rows);
+            chunks
+                .flat_map(|chunk| logits(&model, &session.extend(chunk, &[]).unwrap().last))
+                .collect::<Vec<_>>()
+        };
+        let single = read(1);
+        for rows in [2, 3, 5, 8, 17, 40] {
+            assert!(read(rows) == single, "{name} in blocks of {rows}");
+        }
+    }
+}
+
+#[test]
 fn operations_with_a_gradient_compute_the_same() {
     for name in ["llama_gqa", "gemma3_text", "qwen3"] {
         let folder = fixtures("models").join(name);

@@ -50,22 +50,20 @@ impl Toy {
         let places = column(positions.iter().map(|position| *position as f32).collect())?;
         let visible = segment.cache.append(layer, &tokens, &places)?;
         let block = BlockPositions { committed, parents: segment.parents, positions };
-        let mask = block.mask(visible.first_position, window, DType::F32, &self.device)?;
+        let mask = block.mask(visible.first_position, window);
         let tokens = visible.keys.flatten_all()?.to_vec1::<f32>()?;
         let places = visible.values.flatten_all()?.to_vec1::<f32>()?;
-        let mask = match mask {
-            Some(mask) => mask.to_vec2::<f32>()?,
-            None => vec![vec![0.0; tokens.len()]; positions.len()],
-        };
-        let hash_row = |line: &Vec<f32>| {
-            line.iter().zip(tokens.iter().zip(&places)).filter(|(seen, _)| **seen == 0.0).fold(
+        let everything = vec![true; tokens.len()];
+        let hash_row = |row: usize| {
+            let line = mask.as_ref().map_or(everything.as_slice(), |mask| mask.row(row));
+            line.iter().zip(tokens.iter().zip(&places)).filter(|(seen, _)| **seen).fold(
                 self.salt,
                 |hash, (_, (token, place))| {
                     hash.wrapping_add(mix(u64::from(token.to_bits()) << 32 | u64::from(place.to_bits())))
                 },
             )
         };
-        Ok(mask.iter().map(hash_row).collect())
+        Ok((0..positions.len()).map(hash_row).collect())
     }
 
     /// A state folds one token after another, in order.

@@ -4,10 +4,12 @@ use candle_core::{D, DType, Tensor};
 
 use super::Ops;
 use super::linear::{Linear, apply_shared};
+use super::mask::Mask;
 use super::norm::RmsNorm;
 use super::rope::{RopeId, RowRotations};
 use crate::cache::VisibleRows;
 use crate::error::Result;
+use crate::kernels;
 
 /// Sizes of an attention layer.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +72,16 @@ impl Attention {
 
     /// Attends with `queries` (`[query_heads, rows, head_dim]`) to the visible rows; the result is
     /// `[rows, query_heads * value_head_dim]`, before the output projection.
-    pub fn attend(&self, queries: &Tensor, visible: &VisibleRows, mask: Option<&Tensor>) -> Result<Tensor> {
+    pub fn attend(&self, queries: &Tensor, visible: &VisibleRows, mask: Option<&Mask>) -> Result<Tensor> {
+        if self.ops == Ops::Fused && kernels::suits([queries, &visible.keys, &visible.values]) {
+            #[expect(clippy::cast_possible_truncation, reason = "factors are given to a few digits")]
+            let op = kernels::CpuAttention {
+                scale: self.scale as f32,
+                softcap: self.softcap.map(|cap| cap as f32),
+                seen: mask.map(|mask| mask.seen().clone()),
+            };
+            return Ok(queries.apply_op3_no_bwd(&visible.keys, &visible.values, &op)?);
+        }
         let AttentionShape { query_heads, kv_heads, head_dim, value_head_dim } = self.shape;
         let rows = queries.dim(1)?;
         let num_keys = visible.keys.dim(1)?;
@@ -84,11 +95,10 @@ impl Attention {
         let dtype = scores.dtype();
         let mut scores = scores.to_dtype(DType::F32)?;
         if let Some(mask) = mask {
-            scores = scores.reshape((kv_heads, group, rows, num_keys))?.broadcast_add(mask)?.reshape((
-                kv_heads,
-                group * rows,
-                num_keys,
-            ))?;
+            scores = scores
+                .reshape((kv_heads, group, rows, num_keys))?
+                .broadcast_add(&mask.additive(scores.device())?)?
+                .reshape((kv_heads, group * rows, num_keys))?;
         }
         let weights = match self.ops {
             Ops::Fused => candle_nn::ops::softmax_last_dim(&scores)?,

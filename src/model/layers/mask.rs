@@ -4,7 +4,9 @@
 //! committed rows and its own ancestors in the block, and in a windowed layer only positions above its
 //! own minus the window.
 
-use candle_core::{DType, Device, Tensor};
+use std::sync::{Arc, OnceLock};
+
+use candle_core::{Device, Tensor};
 
 use crate::error::Result;
 
@@ -18,41 +20,64 @@ pub struct BlockPositions<'a> {
     pub positions: &'a [usize],
 }
 
+/// Which keys each row of a block sees.
+#[derive(Clone)]
+pub struct Mask {
+    num_keys: usize,
+    /// `[rows, keys]`.
+    seen: Arc<[bool]>,
+    /// The same for devices that add it to scores, made when first asked for.
+    additive: Arc<OnceLock<Tensor>>,
+}
+
+impl Mask {
+    /// `[rows, keys]`, row after row.
+    pub fn seen(&self) -> &Arc<[bool]> {
+        &self.seen
+    }
+
+    /// The keys one row sees, `[keys]`.
+    pub fn row(&self, row: usize) -> &[bool] {
+        &self.seen[row * self.num_keys..(row + 1) * self.num_keys]
+    }
+
+    /// `[rows, keys]` in f32: 0 where a row sees a key, minus infinity elsewhere.
+    pub fn additive(&self, device: &Device) -> Result<Tensor> {
+        if let Some(made) = self.additive.get() {
+            return Ok(made.clone());
+        }
+        let values: Vec<f32> =
+            self.seen.iter().map(|seen| if *seen { 0.0 } else { f32::NEG_INFINITY }).collect();
+        let made = Tensor::from_vec(values, (self.seen.len() / self.num_keys, self.num_keys), device)?;
+        Ok(self.additive.get_or_init(|| made).clone())
+    }
+}
+
 impl BlockPositions<'_> {
-    /// Additive mask `[rows, keys]` for keys from absolute position `first_position` on: 0 where the
-    /// query sees the key, minus infinity elsewhere. None when every row sees every key.
-    pub fn mask(
-        &self,
-        first_position: usize,
-        window: Option<usize>,
-        dtype: DType,
-        device: &Device,
-    ) -> Result<Option<Tensor>> {
+    /// Who sees which of the keys from absolute position `first_position` on. None when every row sees
+    /// every key.
+    pub fn mask(&self, first_position: usize, window: Option<usize>) -> Option<Mask> {
         let rows = self.parents.len();
         let num_committed = self.committed - first_position;
         let num_keys = num_committed + rows;
         let in_window = |query: usize, key: usize| window.is_none_or(|window| key + window > query);
         if rows == 1 && in_window(self.positions[0], first_position) {
-            return Ok(None);
+            return None;
         }
-        let mut mask = vec![f32::NEG_INFINITY; rows * num_keys];
-        for row in 0..rows {
+        let mut seen = vec![false; rows * num_keys];
+        for (row, line) in seen.chunks_mut(num_keys).enumerate() {
             let query = self.positions[row];
-            let line = &mut mask[row * num_keys..(row + 1) * num_keys];
-            let from = window
-                .map_or(first_position, |window| (query + 1).saturating_sub(window).max(first_position));
-            if from < self.committed {
-                line[from - first_position..num_committed].fill(0.0);
+            let oldest = window.map_or(0, |window| (query + 1).saturating_sub(window)).max(first_position);
+            if oldest < self.committed {
+                line[oldest - first_position..num_committed].fill(true);
             }
-            let mut seen = Some(row);
-            while let Some(ancestor) = seen {
-                if in_window(query, self.positions[ancestor]) {
-                    line[num_committed + ancestor] = 0.0;
-                }
-                seen = self.parents[ancestor];
+            let mut ancestor = Some(row);
+            while let Some(here) = ancestor {
+                line[num_committed + here] = in_window(query, self.positions[here]);
+                ancestor = self.parents[here];
             }
         }
-        Ok(Some(Tensor::from_vec(mask, (rows, num_keys), device)?.to_dtype(dtype)?))
+        Some(Mask { num_keys, seen: seen.into(), additive: Arc::default() })
     }
 }
 
@@ -69,9 +94,9 @@ mod tests {
     ) -> Vec<String> {
         let positions: Vec<usize> = depths(parents).iter().map(|depth| committed + depth).collect();
         let block = BlockPositions { committed, parents, positions: &positions };
-        let Some(mask) = block.mask(first, window, DType::F32, &Device::Cpu).unwrap() else { return vec![] };
-        let rows = mask.to_vec2::<f32>().unwrap();
-        rows.iter().map(|row| row.iter().map(|x| if *x == 0.0 { 'x' } else { '.' }).collect()).collect()
+        let Some(mask) = block.mask(first, window) else { return vec![] };
+        let draw = |row| mask.row(row).iter().map(|seen| if *seen { 'x' } else { '.' }).collect();
+        (0..parents.len()).map(draw).collect()
     }
 
     #[test]
