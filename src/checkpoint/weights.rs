@@ -185,7 +185,9 @@ impl<'f> Weights<'f> {
     pub fn finish(self, layers: &str) -> Result<()> {
         let used = self.used.into_inner();
         let mut problems = self.problems.into_inner();
-        for name in self.files.names().into_iter().filter(|name| name.starts_with(layers)) {
+        // GGUF keeps rotary divisors beside the layers.
+        let matters = |name: &&str| name.starts_with(layers) || name.starts_with("rope_");
+        for name in self.files.names().into_iter().filter(matters) {
             // Frequencies that old checkpoints stored beside what they are computed from.
             if !used.contains(name) && !name.ends_with("rotary_emb.inv_freq") {
                 problems.push(format!("`{name}` is there, but the configuration has no use for it"));

@@ -42,7 +42,7 @@ Examples:
   specdec generate -m MODEL --drafter ngram -p \"...\"      repeated text drafts
   specdec generate -m MODEL --prompt-ids 1,2,3 --format json";
 
-/// Local text generation with speculative decoding, and inspection of what a model is.
+/// Local text generation with speculative decoding, and figures that say what it did.
 #[derive(Debug, Parser)]
 #[command(name = "specdec", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Cli {

@@ -5,3 +5,4 @@ mod program;
 
 mod bad_input;
 mod generate;
+mod generated_files;
