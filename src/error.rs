@@ -134,6 +134,42 @@ pub enum Error {
         /// Tokens the context holds.
         limit: usize,
     },
+    /// A model named `org/name` that is not on this machine.
+    #[error("`{model}` is not in the local cache: {problem}")]
+    NotCached {
+        /// As the user named it.
+        model: String,
+        /// Where was looked, and what was not there.
+        problem: String,
+    },
+    /// How many bytes a model's weights take cannot be found out.
+    #[error("`{model}`: the size of its weights is unknown: {problem}")]
+    UnknownWeights {
+        /// As the user named it.
+        model: String,
+        /// What is missing.
+        problem: String,
+    },
+    /// A model that does not fit in the memory it was given.
+    #[error("`{model}` needs {} for its weights alone, more than the {} given", gib(*needed_bytes), gib(*budget_bytes))]
+    OverBudget {
+        /// As the user named it.
+        model: String,
+        /// Bytes of the weights.
+        needed_bytes: u64,
+        /// Bytes given.
+        budget_bytes: u64,
+    },
+    /// A condition that the user asked for does not hold.
+    #[error("`{model}` does not meet --require {gate}: {found}")]
+    GateNotMet {
+        /// As the user named it.
+        model: String,
+        /// The condition.
+        gate: String,
+        /// What holds instead.
+        found: String,
+    },
     /// A flag or combination of flags that cannot be used.
     #[error("{flag}: {problem}")]
     Usage {
@@ -174,6 +210,26 @@ pub enum Error {
         /// What it said.
         problem: String,
     },
+    /// A chat template that cannot be parsed, fails while it runs, or goes past the limits.
+    #[error("the chat template of {origin}{} cannot be used: {problem}", at_line(*line))]
+    ChatTemplate {
+        /// Where the template comes from: a file or metadata key, in backquotes.
+        origin: String,
+        /// Line of the template, from 1, where it is known.
+        line: Option<usize>,
+        /// What the template engine said.
+        problem: String,
+    },
+    /// A chat template that refuses the conversation, through `raise_exception`.
+    #[error("the chat template of {origin}{} refuses the conversation: {message}", at_line(*line))]
+    ChatRefused {
+        /// Where the template comes from: a file or metadata key, in backquotes.
+        origin: String,
+        /// Line of the template, from 1, where it is known.
+        line: Option<usize>,
+        /// Exactly the template's message.
+        message: String,
+    },
     /// A tensor operation failed: a defect of ours or of the backend.
     #[error("{what}: {source}")]
     Tensor {
@@ -195,15 +251,19 @@ impl Error {
             | Self::TensorMismatch { .. }
             | Self::NanLogits { .. }
             | Self::Tokenizer { .. }
+            | Self::ChatTemplate { .. }
+            | Self::ChatRefused { .. }
             | Self::CannotTruncate { .. }
             | Self::Tensor { .. } => ExitCode::Failure,
             Self::Usage { .. } | Self::TokenOutOfRange { .. } => ExitCode::Usage,
-            Self::ModelNotFound { .. } => ExitCode::NotFound,
+            Self::ModelNotFound { .. } | Self::NotCached { .. } => ExitCode::NotFound,
             Self::UnsupportedConfig { .. }
             | Self::UnsupportedArchitecture { .. }
-            | Self::UnsupportedTensor { .. } => ExitCode::Unsupported,
+            | Self::UnsupportedTensor { .. }
+            | Self::UnknownWeights { .. } => ExitCode::Unsupported,
             Self::VocabularyMismatch { .. } | Self::IncompatibleDrafter { .. } => ExitCode::Incompatible,
-            Self::ContextTooLong { .. } => ExitCode::DoesNotFit,
+            Self::ContextTooLong { .. } | Self::OverBudget { .. } => ExitCode::DoesNotFit,
+            Self::GateNotMet { .. } => ExitCode::GateNotMet,
         }
     }
 
@@ -211,10 +271,19 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::ModelNotFound { .. } => Some("name a folder with config.json and weights, or a .gguf file"),
+            Self::NotCached { .. } => {
+                Some("fetch the model's config.json first, or name a local folder, config.json or .gguf file")
+            }
+            Self::UnknownWeights { .. } => {
+                Some("name a folder with the weights (their headers are enough) or a .gguf file")
+            }
             Self::VocabularyMismatch { .. } => Some("the two must share a tokenizer"),
             Self::ContextTooLong { .. } => Some("shorten the prompt, or raise -c up to the model's limit"),
             Self::TensorMismatch { .. } => {
                 Some("the checkpoint is incomplete, or config.json belongs to another model")
+            }
+            Self::ChatTemplate { .. } | Self::ChatRefused { .. } => {
+                Some("--raw sends the prompt without a template; --chat-template FILE uses another")
             }
             _ => None,
         }
@@ -237,6 +306,14 @@ impl From<candle_core::Error> for Error {
     fn from(source: candle_core::Error) -> Self {
         Self::Tensor { what: "tensor operation".to_owned(), source }
     }
+}
+
+fn at_line(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(", line {line},"))
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
 fn listed(problems: &[String]) -> String {

@@ -3,13 +3,17 @@
 //! Our own reader, because a header must be readable when a tensor's type is one that candle cannot
 //! compute with, and because nothing in the file is believed: every count is checked against the
 //! bytes that are left before anything is allocated. Turning tensors into weights is left to
-//! `checkpoint::weights`, reading the metadata as a configuration to `config`.
+//! `checkpoint::weights`, reading the metadata as a configuration to `config`. [`GgufSkim`] reads the
+//! same header from a stream, for those who want to know a model without mapping its file.
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>, versions 2 and 3, little-endian.
+
+mod skim;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use self::skim::GgufSkim;
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"GGUF";
@@ -36,6 +40,8 @@ pub enum GgufValue {
     String(String),
     /// Elements of one type.
     Array(Vec<GgufValue>),
+    /// An array that was passed over by [`GgufSkim`]: how many elements it has.
+    Skipped(u64),
 }
 
 impl GgufValue {
@@ -72,6 +78,15 @@ impl GgufValue {
     /// The value as an array.
     pub fn as_array(&self) -> Option<&[GgufValue]> {
         if let Self::Array(values) = self { Some(values) } else { None }
+    }
+
+    /// How many elements an array has, kept or passed over.
+    pub fn array_len(&self) -> Option<u64> {
+        match self {
+            Self::Array(values) => Some(values.len() as u64),
+            Self::Skipped(len) => Some(*len),
+            _ => None,
+        }
     }
 }
 

@@ -29,11 +29,12 @@
 //! A module uses its own layer and those below:
 //!
 //! ```text
-//! cli, report -> decode -> speculation -> model, cache, checkpoint
+//! cli, report, inspect -> decode -> speculation -> model, cache, checkpoint
 //!     -> sampling, config, tokenizer, device -> gguf, error
 //! ```
 
 pub mod cache;
+pub mod chat;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;
@@ -42,6 +43,7 @@ pub mod demo;
 pub mod device;
 pub mod error;
 pub mod gguf;
+pub mod inspect;
 mod kernels;
 pub mod model;
 pub mod report;

@@ -4,6 +4,7 @@
 //! (whole or split). Opening one maps files and reads headers; weights are read by `Weights`.
 
 mod files;
+mod templates;
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ pub use files::{
 };
 pub use weights::{MatrixUse, Weight, Weights};
 
+use crate::chat::{TemplateFiles, TemplateSet};
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::gguf::{self, GgufHeader};
@@ -36,6 +38,10 @@ pub struct Checkpoint {
     /// Ids that end a sequence: those of the generation configuration, the configuration and the
     /// tokenizer together.
     pub eos_ids: Vec<u32>,
+    /// `generation_config.json`, where there is one: a JSON object.
+    pub generation_config: Option<Value>,
+    /// Its chat templates; none for a base model.
+    pub templates: TemplateSet,
 }
 
 /// The files of a checkpoint that is part of the program.
@@ -89,11 +95,15 @@ impl Checkpoint {
         let tokenizer = Tokenizer::from_dir(folder)?;
         let generation = folder.join("generation_config.json");
         let mut eos_ids = Vec::new();
+        let mut generation_config = None;
         if generation.exists() {
-            eos_ids = generation_eos(&read_json(&generation)?, &generation)?;
+            let value = read_json(&generation)?;
+            eos_ids = generation_eos(&value, &generation)?;
+            generation_config = Some(value);
         }
         eos_ids.extend(config.eos_token_ids()?);
-        Ok(Self::assemble(folder, config, files, tokenizer, eos_ids))
+        let checkpoint = Self::assemble(folder, config, files, tokenizer, eos_ids);
+        Ok(Self { generation_config, templates: templates::of_folder(folder)?, ..checkpoint })
     }
 
     fn open_gguf(named: &Path, path: &Path) -> Result<Self> {
@@ -111,8 +121,9 @@ impl Checkpoint {
         let config = ModelConfig::from_gguf(first, first_path)?;
         let tokenizer = Tokenizer::from_gguf(first, first_path)?;
         let eos_ids = config.eos_token_ids()?;
+        let templates = templates::of_gguf(first, tokenizer.as_ref());
         let files = WeightFiles::Gguf(Gguf::new(parts)?);
-        Ok(Self::assemble(named, config, files, tokenizer, eos_ids))
+        Ok(Self { templates, ..Self::assemble(named, config, files, tokenizer, eos_ids) })
     }
 
     /// Opens a checkpoint that is part of the program.
@@ -120,11 +131,13 @@ impl Checkpoint {
         let path = Path::new(files.name);
         let config = ModelConfig::from_json(files.config, path)?;
         let tokenizer = Tokenizer::from_bytes(files.tokenizer, Some(files.tokenizer_config), path)?;
-        let mut eos_ids = generation_eos(&parse_json(files.generation_config, path)?, path)?;
+        let generation_config = parse_json(files.generation_config, path)?;
+        let mut eos_ids = generation_eos(&generation_config, path)?;
         eos_ids.extend(config.eos_token_ids()?);
         let shards = vec![(path.to_owned(), FileBytes::Static(files.weights))];
         let weights = WeightFiles::Safetensors(Safetensors::new(shards)?);
-        Ok(Self::assemble(path, config, weights, Some(tokenizer), eos_ids))
+        let checkpoint = Self::assemble(path, config, weights, Some(tokenizer), eos_ids);
+        Ok(Self { generation_config: Some(generation_config), ..checkpoint })
     }
 
     fn assemble(
@@ -139,7 +152,15 @@ impl Checkpoint {
         }
         eos_ids.sort_unstable();
         eos_ids.dedup();
-        Self { path: path.to_owned(), config, files, tokenizer, eos_ids }
+        Self {
+            path: path.to_owned(),
+            config,
+            files,
+            tokenizer,
+            eos_ids,
+            generation_config: None,
+            templates: TemplateSet::from_files(&TemplateFiles::default()),
+        }
     }
 }
 
@@ -263,6 +284,7 @@ fn gguf_parts(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn read_json(path: &Path) -> Result<Value> {
+    require_file(path)?;
     let len = std::fs::metadata(path).map_err(Error::io("open", path))?.len();
     if len > MAX_JSON_BYTES {
         let problem = format!("it has {len} bytes; a JSON file here is at most {MAX_JSON_BYTES}");

@@ -2,6 +2,9 @@
 
 pub mod args;
 mod generate;
+mod inspect_config;
+mod interrupt;
+mod models;
 mod ui;
 
 use clap::Parser;
@@ -17,9 +20,10 @@ pub fn run() -> std::process::ExitCode {
     };
     let outcome = match cli.command {
         Command::Generate(args) => generate::run(&args),
+        Command::InspectConfig(args) => inspect_config::run(&args),
     };
     code(match outcome {
-        Ok(()) => ExitCode::Done,
+        Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::Done,
         Err(error) => ui::report_error(&error),
     })
@@ -29,6 +33,10 @@ pub fn run() -> std::process::ExitCode {
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Error::Stream { source, .. })
         if source.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn usage(flag: &str, problem: String) -> anyhow::Error {
+    Error::Usage { flag: flag.to_owned(), problem }.into()
 }
 
 fn code(code: ExitCode) -> std::process::ExitCode {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::description::{Description, DraftKind, LayerDescription, LayerRecurrence, Mixer, Role};
+use super::description::{Description, DraftKind, LayerDescription, LayerRecurrence, Mask, Mixer, Role};
 use super::evidence::{Reader, Zero};
 use super::families::{Family, Network, Rule};
 use super::window::Windows;
-use super::{ModelConfig, attention, depth, latent, layers, locate, masks, recurrence};
+use super::{CONTEXT_KEYS, ModelConfig, attention, depth, latent, layers, locate, masks, recurrence};
 use crate::error::Result;
 
 /// Beginnings of keys that only models with a recurrent mixer have.
@@ -21,6 +21,21 @@ const RECURRENT_MARKS: &[&str] = &[
     "time_mix",
     "conv_L_cache",
     "state_size",
+];
+
+/// Lists with an entry per layer.
+const LISTS: &[&str] =
+    &["layer_types", "layers_block_type", "hybrid_override_pattern", "hybrid_layer_pattern"];
+/// Keys that say the same thing and are not read beside such a list.
+const LESS_THAN_LISTS: &[&str] = &[
+    "full_attention_interval",
+    "sliding_window_pattern",
+    "_sliding_window_pattern",
+    "attn_layer_indices",
+    "attn_layer_period",
+    "attn_layer_offset",
+    "no_rope_layers",
+    "hybrid_layer_ids",
 ];
 
 pub(super) fn describe(config: &ModelConfig) -> Result<Description> {
@@ -50,6 +65,35 @@ pub(super) fn describe(config: &ModelConfig) -> Result<Description> {
     let mtp_layers =
         reader.count_or_zero(&mtp_keys, Zero::Allowed, mtp_rule)?.value().filter(|&count| count > 0);
     let kv_cache_bits = kv_cache_bits(&mut reader)?;
+    if let Some(key) = CONTEXT_KEYS.iter().find(|key| reader.look(key).is_some_and(|value| !value.is_null()))
+        && let Some(value) = reader.look(key)
+    {
+        reader.read(key, value, "longest context in tokens");
+    }
+    for key in ["dtype", "torch_dtype"] {
+        if let Some(value) = reader.look(key) {
+            reader.read(key, value, "declared type of the weights");
+        }
+    }
+    let slides =
+        parts.layers.iter().filter_map(|layer| layer.attention).any(|layer| layer.mask != Mask::Full);
+    for key in ["sliding_window", "max_window_layers"] {
+        if !reader.is_recorded(key) {
+            reader.ignored(key, if slides { "a list says which layers slide" } else { "no layer slides" });
+        }
+    }
+    if LISTS.iter().any(|list| reader.is_recorded(list)) {
+        for key in LESS_THAN_LISTS {
+            if !reader.is_recorded(key) {
+                reader.ignored(key, "a list with an entry per layer decides");
+            }
+        }
+    }
+    if family.network == Network::Recurrent {
+        for key in ["num_attention_heads", "num_key_value_heads", "num_heads", "attention_hidden_size"] {
+            reader.ignored(key, "this class has no softmax attention, whatever its heads are called");
+        }
+    }
     let (evidence, unread) = reader.finish();
     Ok(Description {
         model_type: config.model_type().to_owned(),

@@ -179,9 +179,15 @@ impl<'a> Reader<'a> {
         self.record(EvidenceKind::Assumed, key, format!("{value}"), rule);
     }
 
+    /// Whether something was recorded about `key`.
+    pub(super) fn is_recorded(&self, key: &str) -> bool {
+        let at = self.config.spelling(key);
+        self.evidence.iter().any(|evidence| evidence.at == at)
+    }
+
     /// Records a key that is in the file and not used.
     pub(super) fn ignored(&mut self, key: &str, why: impl Into<String>) {
-        if let Some(value) = self.look(key) {
+        if let Some(value) = self.look(key).filter(|value| !value.is_null()) {
             self.record(EvidenceKind::Ignored, key, shown(value), why);
         }
     }
@@ -314,7 +320,8 @@ impl<'a> Reader<'a> {
 
     /// Everything recorded, and the keys no rule looked at.
     pub(super) fn finish(self) -> (Vec<Evidence>, Vec<String>) {
-        let keys = self.config.text().keys();
+        // A null says nothing that a reader could have missed.
+        let keys = self.config.text().iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key);
         let unread =
             keys.filter(|key| !self.seen.contains(key.as_str())).map(|key| self.config.spelling(key));
         (self.evidence, unread.collect())

@@ -283,7 +283,7 @@ impl Built<'_> {
             }
         }
         let first = metadata.get("tokenizer.ggml.bos_token_id").map(json);
-        let tokens = metadata.get("tokenizer.ggml.tokens").and_then(GgufValue::as_array).map(<[_]>::len);
+        let tokens = metadata.get("tokenizer.ggml.tokens").and_then(GgufValue::array_len);
         let mut add = |name: &str, value: Value, key: &str| {
             self.root.insert(name.to_owned(), value);
             self.keys.insert(name.to_owned(), key.to_owned());
@@ -308,5 +308,7 @@ fn json(value: &GgufValue) -> Value {
         GgufValue::Bool(flag) => Value::Bool(*flag),
         GgufValue::String(text) => Value::String(text.clone()),
         GgufValue::Array(items) => Value::Array(items.iter().map(json).collect()),
+        // Longer than any list of layers, so a text that no reader of a number or list accepts.
+        GgufValue::Skipped(len) => Value::String(format!("an array of {len} elements")),
     }
 }

@@ -458,7 +458,7 @@ fn by_class(reader: &mut Reader<'_>, family: &Family, layers: usize) -> Result<S
         }
     };
     if !matches!(family.plan, Plan::Uniform | Plan::Chunked(_)) {
-        reader.assumed("layer_types", format!("{:?}", family.plan), "class default: which layers are what");
+        reader.assumed("layer_types", family.plan.in_words(), "class default: which layers are what");
     }
     Ok(stack)
 }

@@ -21,6 +21,7 @@ mod locate;
 mod masks;
 mod memory;
 mod parse;
+mod plan_text;
 mod recurrence;
 mod sharing;
 mod window;

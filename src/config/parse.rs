@@ -15,6 +15,9 @@ use crate::error::{Error, Result};
 pub const MAX_BYTES: usize = 4 << 20;
 /// Deepest nesting of arrays and objects; real files stay below ten.
 pub const MAX_DEPTH: usize = 64;
+/// Values in all, counting those inside others: what a small file can make a reader hold. Real files stay
+/// below ten thousand.
+const MAX_VALUES: usize = 100_000;
 /// First character of the string that stands for a number JSON cannot express.
 const NOT_FINITE: char = '\0';
 
@@ -33,7 +36,7 @@ pub(super) fn object(bytes: &[u8], path: &Path) -> Result<Map<String, Value>> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         malformed(format!("its encoding is not UTF-8: byte {} is invalid", error.valid_up_to()))
     })?;
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = Parser { text, at: 0, values_left: MAX_VALUES };
     let value = parser.document().map_err(|fault| {
         let before = &text[..text.floor_char_boundary(fault.at)];
         let line = before.matches('\n').count() + 1;
@@ -110,6 +113,7 @@ struct Fault {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    values_left: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -159,6 +163,9 @@ impl<'a> Parser<'a> {
                 "arrays and objects are nested too deep: the nesting depth limit is {MAX_DEPTH}"
             )));
         }
+        self.values_left = self.values_left.checked_sub(1).ok_or_else(|| {
+            self.fault(format!("too large for a configuration: more than the limit of {MAX_VALUES} values"))
+        })?;
         match self.peek() {
             Some(b'{') => self.map(depth).map(Value::Object),
             Some(b'[') => self.array(depth).map(Value::Array),

@@ -4,42 +4,37 @@
 //! measures the drafter and nothing else.
 
 mod clock;
+mod observer;
 mod request;
 mod round;
+mod score;
+mod stop_strings;
 
 use std::ops::ControlFlow;
 
 pub use clock::{Clock, SystemClock};
+pub use observer::{Emitted, Observer, Unwatched};
 pub use request::{FinishReason, Generation, Request, Setup};
+pub use score::{perplexity, score};
+pub use stop_strings::{Passed, StopStrings};
 
 use crate::error::{Error, Result};
 use crate::model::{PREFILL_CHUNK, Session};
 use crate::sampling::Noise;
 use crate::speculation::Round;
 use crate::speculation::drafter::{DraftContext, ReadRows};
+use crate::speculation::schedule::Budget;
 use round::{Run, run_round};
 
-/// One emitted token, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Emitted {
-    /// Token id.
-    pub token: u32,
-    /// Who proposed it; none for the target's own.
-    pub source: Option<crate::speculation::Source>,
-}
-
-/// Generates from a prompt, handing each token to `sink` as it is decided.
-///
-/// `sink` may end the text after any token, also in the middle of an accepted draft; what follows is
-/// neither emitted nor counted, and no cache holds it.
+/// Generates from a prompt, handing tokens and rounds to `observer` as they come.
 ///
 /// # Errors
 /// `ContextTooLong` when the prompt leaves no room for a token, `Usage` for an empty prompt, `NanLogits`,
-/// what the models and `sink` give.
+/// what the models and `observer` give.
 pub fn generate(
     setup: &mut Setup<'_>,
     request: &Request<'_>,
-    sink: &mut dyn FnMut(Emitted) -> Result<ControlFlow<FinishReason>>,
+    observer: &mut dyn Observer,
 ) -> Result<Generation> {
     if request.prompt.is_empty() {
         let problem = "there is nothing to continue".to_owned();
@@ -56,33 +51,33 @@ pub fn generate(
             params: &request.params,
             noise: Noise::new(request.seed, request.sequence),
             choice: setup.rule.draft_choice(),
+            prompt_len: request.prompt.len(),
         },
         needs: setup.drafter.needs(),
         session: Session::new(setup.target, request.run_len(), 0),
         tokens: request.prompt.to_vec(),
     };
-    prefill(setup, &mut run)?;
     let mut rounds: Vec<Round> = Vec::new();
     let mut time_to_first_token_s = 0.0;
+    let mut end = prefill(setup, &mut run, observer)?;
     let finish_reason = loop {
+        if let Some(reason) = end {
+            break reason;
+        }
         let wanted = request.end() - run.tokens.len();
         if wanted == 0 {
             let is_full = request.end() == request.context_len;
             break if is_full { FinishReason::ContextLength } else { FinishReason::Length };
         }
-        let mut budget = if wanted > 1 { setup.scheduler.next().min(wanted - 1) } else { 0 };
-        if let Some(longest) = run.needs.longest_draft {
-            budget = budget.min(longest);
-        }
-        let (round, end) = run_round(setup, &mut run, budget, sink)?;
+        let longest = run.needs.longest_draft.unwrap_or(usize::MAX).min(wanted - 1);
+        let budget = if longest > 0 { setup.scheduler.next().capped(longest) } else { Budget::uniform(0) };
+        let (round, reason) = run_round(setup, &mut run, &budget, observer)?;
         setup.scheduler.observe(&round);
         if rounds.is_empty() {
             time_to_first_token_s = setup.clock.now_s() - start_s;
         }
+        end = reason.or(observer.round(&round)?.break_value());
         rounds.push(round);
-        if let Some(reason) = end {
-            break reason;
-        }
     };
     Ok(Generation {
         tokens: run.tokens.split_off(request.prompt.len()),
@@ -98,13 +93,20 @@ pub fn generate(
 
 /// Reads the prompt in chunks, as long as more than one chunk is left before the anchor; the rest goes
 /// into the first block.
-fn prefill(setup: &mut Setup<'_>, run: &mut Run<'_, '_>) -> Result<()> {
+fn prefill(
+    setup: &mut Setup<'_>,
+    run: &mut Run<'_, '_>,
+    observer: &mut dyn Observer,
+) -> Result<Option<FinishReason>> {
     let anchor_at = run.tokens.len() - 1;
     while anchor_at - run.session.len() > PREFILL_CHUNK {
         let first_position = run.session.len();
         let tokens = &run.tokens[first_position..first_position + PREFILL_CHUNK];
         let hidden = run.session.extend(tokens, &run.needs.taps)?;
         setup.drafter.begin(&run.context, &ReadRows { first_position, tokens, taps: hidden.taps })?;
+        if let ControlFlow::Break(reason) = observer.prompt_read(run.session.len())? {
+            return Ok(Some(reason));
+        }
     }
-    Ok(())
+    Ok(None)
 }

@@ -39,6 +39,8 @@ pub struct Request<'a> {
     pub seed: u64,
     /// Number of this sequence among those of one seed.
     pub sequence: u64,
+    /// Asks for log-probabilities of every emitted token, with so many of the likeliest beside it.
+    pub logprobs: Option<usize>,
 }
 
 impl Request<'_> {
@@ -59,6 +61,8 @@ impl Request<'_> {
 pub enum FinishReason {
     /// A stop id.
     Stop,
+    /// A text that was to end it.
+    StopString,
     /// As many tokens as were asked for.
     Length,
     /// The context is full.

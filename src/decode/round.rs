@@ -7,13 +7,14 @@
 
 use std::ops::ControlFlow;
 
-use super::Emitted;
+use super::observer::{Emitted, Observer};
 use super::request::{FinishReason, Request, Setup};
 use crate::error::Result;
 use crate::model::Session;
-use crate::sampling::{Distribution, History, SamplingParams};
+use crate::sampling::{Distribution, History, LogProbabilities, SamplingParams};
 use crate::speculation::acceptance::{Next, TargetRows, Verdict};
 use crate::speculation::drafter::{DraftContext, Needs, Outcome, ReadRows};
+use crate::speculation::schedule::Budget;
 use crate::speculation::{Draft, DraftedToken, Round};
 
 /// Processed rows of a block's logits, made when a rule asks.
@@ -25,14 +26,22 @@ struct BlockRows<'a> {
     emitted: &'a [u32],
     draft: &'a Draft,
     params: &'a SamplingParams,
+    prompt_len: usize,
+}
+
+impl BlockRows<'_> {
+    /// The raw logits after `node`, or after the anchor.
+    fn logits(&self, node: Option<usize>) -> &[f32] {
+        let row = node.map_or(0, |node| node + 1);
+        &self.logits[row * self.vocab_size..(row + 1) * self.vocab_size]
+    }
 }
 
 impl TargetRows for BlockRows<'_> {
     fn row(&mut self, node: Option<usize>) -> Result<Distribution<'_>> {
-        let row = node.map_or(0, |node| node + 1);
-        let logits = &self.logits[row * self.vocab_size..(row + 1) * self.vocab_size];
-        let history = History { emitted: self.emitted, path: &self.draft.path(node) };
-        Distribution::new(logits, self.params, history)
+        let path = self.draft.path(node);
+        let history = History { emitted: self.emitted, path: &path, prompt_len: self.prompt_len };
+        Distribution::new(self.logits(node), self.params, history)
     }
 
     fn next_position(&self, node: Option<usize>) -> usize {
@@ -50,21 +59,19 @@ pub(super) struct Run<'r, 'm> {
     pub(super) tokens: Vec<u32>,
 }
 
-/// Takes emitted tokens, one by one, and may end the text after any.
-pub(super) type Sink<'s> = &'s mut dyn FnMut(Emitted) -> Result<ControlFlow<FinishReason>>;
-
 /// Runs one round with a draft of at most `budget` nodes; says why the text ended if it did.
 pub(super) fn run_round(
     setup: &mut Setup<'_>,
     run: &mut Run<'_, '_>,
-    budget: usize,
-    sink: Sink<'_>,
+    budget: &Budget,
+    observer: &mut dyn Observer,
 ) -> Result<(Round, Option<FinishReason>)> {
     let Run { request, context, needs, session, tokens } = run;
     let clock = setup.clock;
     let start_s = clock.now_s();
-    let draft = if budget > 0 { setup.drafter.propose(context, tokens, budget)? } else { Draft::default() };
-    assert!(draft.len() <= budget, "a draft of {} nodes for a budget of {budget}", draft.len());
+    let largest = budget.largest();
+    let draft = if largest > 0 { setup.drafter.propose(context, tokens, budget)? } else { Draft::default() };
+    assert!(draft.len() <= largest, "a draft of {} nodes for a budget of {largest}", draft.len());
     assert!(needs.branching || !draft.branches(), "a drafter that does not branch proposed a tree");
     let drafted_s = clock.now_s();
 
@@ -82,9 +89,10 @@ pub(super) fn run_round(
         emitted: tokens,
         draft: &draft,
         params: &request.params,
+        prompt_len: request.prompt.len(),
     };
     let verdict = setup.rule.verify(&draft, &mut rows, &context.noise)?;
-    let (emitted, end) = emit(&verdict, &draft, request.stop_ids, sink)?;
+    let (emitted, end) = emit(&verdict, &rows, request, observer)?;
     // The newest token stays unread: after a stop inside the draft that is the last accepted one.
     let accepted = &verdict.path[..emitted.len().min(verdict.path.len())];
     let read_nodes = &verdict.path[..emitted.len() - 1];
@@ -119,7 +127,8 @@ pub(super) fn run_round(
     let round = Round {
         anchor_position,
         prompt_rows: anchor_row,
-        budget,
+        budget: largest,
+        parked: setup.scheduler.parked(),
         draft: drafted.collect(),
         accepted: accepted.len(),
         corrected: emitted.len() > accepted.len() && verdict.kind == Next::Correction,
@@ -143,27 +152,31 @@ fn block(unread: &[u32], draft: &Draft) -> (Vec<u32>, Vec<Option<usize>>) {
     (tokens, parents)
 }
 
-/// Hands the accepted tokens and the next one to `sink`, up to the first that ends the text.
+/// Hands the accepted tokens and the next one to `observer`, up to the first that ends the text.
 fn emit(
     verdict: &Verdict,
-    draft: &Draft,
-    stop_ids: &[u32],
-    sink: Sink<'_>,
+    rows: &BlockRows<'_>,
+    request: &Request<'_>,
+    observer: &mut dyn Observer,
 ) -> Result<(Vec<u32>, Option<FinishReason>)> {
-    let accepted = verdict.path.iter().map(|node| {
-        let node = &draft.nodes()[*node];
-        Emitted { token: node.token, source: Some(node.source) }
-    });
     let mut emitted = Vec::with_capacity(verdict.path.len() + 1);
-    for each in accepted.chain([Emitted { token: verdict.next, source: None }]) {
-        emitted.push(each.token);
-        let flow = sink(each)?;
-        if stop_ids.contains(&each.token) {
+    let mut row = None;
+    for node in verdict.path.iter().map(|node| Some(*node)).chain([None]) {
+        let (token, source) = match node {
+            Some(node) => (rows.draft.nodes()[node].token, Some(rows.draft.nodes()[node].source)),
+            None => (verdict.next, None),
+        };
+        emitted.push(token);
+        let logprobs =
+            request.logprobs.map(|num_top| LogProbabilities::new(rows.logits(row), token, num_top));
+        let flow = observer.token(&Emitted { token, source, logprobs })?;
+        if request.stop_ids.contains(&token) {
             return Ok((emitted, Some(FinishReason::Stop)));
         }
         if let ControlFlow::Break(reason) = flow {
             return Ok((emitted, Some(reason)));
         }
+        row = node;
     }
     Ok((emitted, None))
 }

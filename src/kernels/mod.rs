@@ -5,5 +5,7 @@
 //! differed from plain decoding, although its quantised products and norms are exact by row.
 
 mod attention;
+mod exp;
 
 pub(crate) use attention::{CpuAttention, suits};
+pub(crate) use exp::{total_weight, weight};

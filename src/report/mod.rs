@@ -4,6 +4,7 @@
 //! To add a format: a file with a function from `Report` to text, and a line in `FORMATS`.
 
 mod json;
+pub mod jsonl;
 mod summary;
 mod text;
 
@@ -12,6 +13,8 @@ use serde::Serialize;
 pub use summary::{SourceSummary, Summary};
 
 use crate::decode::{FinishReason, Generation};
+use crate::sampling::{LogProbabilities, SamplingParams};
+use crate::speculation::Source;
 
 /// One model as a report names it.
 #[derive(Debug, Clone, Serialize)]
@@ -39,8 +42,17 @@ pub struct Settings {
     pub scheduler: &'static str,
     /// Longest draft.
     pub num_draft_tokens: usize,
-    /// Sampling temperature; 0 is greedy.
-    pub temperature: f64,
+    /// Shortest match of prompt lookup, in tokens.
+    pub ngram_min: usize,
+    /// Longest match prompt lookup looks at, in tokens.
+    pub ngram_max: usize,
+    /// Confidence below which a drafter's model stops; 0 is off.
+    pub draft_p_min: f64,
+    /// Sampling parameters.
+    #[serde(flatten)]
+    pub sampling: SamplingParams,
+    /// Strings that end the text.
+    pub stop: Vec<String>,
     /// The most tokens asked for.
     pub max_tokens: usize,
     /// The most tokens of prompt and text together.
@@ -53,12 +65,20 @@ pub struct Settings {
 
 /// Everything known of one finished run.
 pub struct Report<'a> {
+    /// `id` of the prompt's line, in a file of prompts.
+    pub id: Option<&'a serde_json::Value>,
     /// The run.
     pub generation: &'a Generation,
     /// Prompt ids.
     pub prompt_ids: &'a [u32],
+    /// Text of the prompt, rendered, where it was one.
+    pub prompt_text: Option<&'a str>,
     /// Text, where there is a tokenizer.
     pub text: Option<&'a str>,
+    /// The stop string that ended it.
+    pub stop_string: Option<&'a str>,
+    /// Log-probabilities of every emitted token, where asked for.
+    pub logprobs: Option<&'a [LogProbabilities]>,
     /// The target.
     pub target: &'a ModelReport,
     /// The drafter's model, where it has one.
@@ -67,6 +87,8 @@ pub struct Report<'a> {
     pub settings: &'a Settings,
     /// Seed of all noise.
     pub seed: u64,
+    /// Sources that were not drafting at the end, because it cost more than it gained.
+    pub parked: Vec<Source>,
     /// Peak resident memory of the process in bytes, where the system tells.
     pub peak_memory_bytes: Option<u64>,
     /// Whether to print every round.
@@ -77,6 +99,17 @@ impl Report<'_> {
     /// The figures.
     pub fn summary(&self) -> Summary {
         Summary::new(self.generation)
+    }
+
+    /// Sources that were not drafting in some round, because it cost more than it gained.
+    pub fn parked_ever(&self) -> Vec<Source> {
+        let mut parked: Vec<Source> = Vec::new();
+        for source in self.generation.rounds.iter().flat_map(|round| &round.parked) {
+            if !parked.contains(source) {
+                parked.push(*source);
+            }
+        }
+        parked
     }
 
     fn finish_reason(&self) -> FinishReason {
@@ -92,6 +125,8 @@ pub struct Format {
     pub about: &'static str,
     /// Whether the report replaces the text on standard output; else it goes to standard error.
     pub replaces_text: bool,
+    /// Whether events are written while the text grows; the report is then the last of them.
+    pub streams: bool,
     /// Writes the report.
     pub render: fn(&Report<'_>) -> String,
 }
@@ -102,7 +137,21 @@ pub const FORMATS: &[Format] = &[
         name: "text",
         about: "the text as it is made; figures on standard error",
         replaces_text: false,
+        streams: false,
         render: text::render,
     },
-    Format { name: "json", about: "one JSON object", replaces_text: true, render: json::render },
+    Format {
+        name: "json",
+        about: "one JSON object",
+        replaces_text: true,
+        streams: false,
+        render: json::render,
+    },
+    Format {
+        name: "jsonl",
+        about: "events as they come, one JSON object per line: start, tokens, rounds, end",
+        replaces_text: true,
+        streams: true,
+        render: jsonl::render,
+    },
 ];

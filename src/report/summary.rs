@@ -30,6 +30,10 @@ pub struct Summary {
     pub rounds: usize,
     /// Rounds that had a draft.
     pub draft_rounds: usize,
+    /// Rounds in which nothing was to draft, because it costs more than it gains.
+    pub parked_rounds: usize,
+    /// Share of those rounds in the time of all rounds after the first.
+    pub parked_share: Option<f64>,
     /// Draft tokens proposed and judged.
     pub drafted: usize,
     /// Draft tokens proposed behind the end of the text; in no other figure.
@@ -79,12 +83,16 @@ impl Summary {
         let at = |k: usize| drafting.iter().filter(|round| round.accepted >= k).count();
         let reached = |k: usize| drafting.iter().filter(|round| round.tested(k)).count();
         let decode_s: f64 = rounds.iter().skip(1).map(Round::total_s).sum();
+        let is_parked = |round: &&Round| round.budget == 0 && !round.parked.is_empty();
+        let parked: Vec<f64> = rounds.iter().skip(1).filter(is_parked).map(Round::total_s).collect();
         let decode_tokens: usize = rounds.iter().skip(1).map(|round| round.emitted).sum();
         Self {
             prompt_tokens: generation.prompt_len,
             emitted,
             rounds: num_rounds,
             draft_rounds: num_drafting,
+            parked_rounds: parked.len(),
+            parked_share: (decode_s > 0.0).then(|| parked.iter().sum::<f64>() / decode_s),
             drafted,
             discarded,
             accepted,
@@ -153,6 +161,7 @@ mod tests {
             anchor_position: 0,
             prompt_rows: 0,
             budget: drafted,
+            parked: Vec::new(),
             draft: (1..=drafted).map(token).collect(),
             accepted,
             corrected,

@@ -22,6 +22,10 @@ pub(super) fn render(report: &Report<'_>) -> String {
             row("accepted by source", summary.sources.iter().map(each).collect::<Vec<_>>().join(", "));
         }
     }
+    if summary.parked_rounds > 0 {
+        let (rounds, share) = (summary.parked_rounds, optional(summary.parked_share, 2));
+        row("drafting paused", format!("in {rounds} rounds, {share} of the time"));
+    }
     row("time to first token", seconds(summary.time_to_first_token_s));
     row(
         "prefill",
@@ -34,6 +38,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
             format!("drafting {}, verifying {}, other {}", percent(draft), percent(verify), percent(other));
         row("time in rounds", shares);
     }
+    row("seed", report.seed.to_string());
     if let Some(bytes) = report.peak_memory_bytes {
         let caches = report.generation.target_cache_bytes + report.generation.drafter_cache_bytes;
         row("peak memory", format!("{} (caches {})", size(bytes), size(caches as u64)));
@@ -43,9 +48,10 @@ pub(super) fn render(report: &Report<'_>) -> String {
 }
 
 fn reason(report: &Report<'_>) -> &'static str {
-    use crate::decode::FinishReason::{ContextLength, Interrupted, Length, Stop};
+    use crate::decode::FinishReason::{ContextLength, Interrupted, Length, Stop, StopString};
     match report.finish_reason() {
         Stop => "end of sequence",
+        StopString => "a stop string",
         Length => "as many as asked for",
         ContextLength => "context is full",
         Interrupted => "interrupted",

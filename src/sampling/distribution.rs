@@ -1,19 +1,26 @@
 //! The processed distribution of one row, and the ways to choose a token from it.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::noise::{self, PositionNoise};
-use super::{History, MAX_GUMBEL, SamplingParams};
+use super::probabilities::Probabilities;
+use super::truncation::{self, Candidate};
+use super::{History, MAX_GUMBEL, SamplingParams, penalties};
 use crate::error::{Error, Result};
+use crate::kernels;
 
 /// What a model says about one position, after the sampling parameters were applied.
 #[derive(Debug, Clone)]
 pub struct Distribution<'a> {
-    logits: &'a [f32],
+    /// With biases and penalties.
+    logits: Cow<'a, [f32]>,
     /// Scores are logits times this; 1 when greedy.
     inverse_temperature: f64,
     argmax: u32,
     is_greedy: bool,
+    /// The tokens that were not dropped, by id; none when all stay.
+    kept: Option<Vec<Candidate>>,
 }
 
 impl<'a> Distribution<'a> {
@@ -23,9 +30,12 @@ impl<'a> Distribution<'a> {
     /// `NanLogits` when a logit is NaN or none is larger than minus infinity.
     pub fn new(logits: &'a [f32], params: &SamplingParams, history: History<'_>) -> Result<Self> {
         let position = history.next_position();
-        let argmax = first_argmax(logits).ok_or(Error::NanLogits { position })?;
+        let logits = penalties::adjusted(logits, params, history);
+        let argmax = first_argmax(&logits).ok_or(Error::NanLogits { position })?;
         let inverse_temperature = if params.is_greedy() { 1.0 } else { params.temperature.recip() };
-        Ok(Self { logits, inverse_temperature, argmax, is_greedy: params.is_greedy() })
+        let largest = logits[argmax as usize];
+        let kept = truncation::kept(&logits, largest, single(inverse_temperature), params);
+        Ok(Self { logits, inverse_temperature, argmax, is_greedy: params.is_greedy(), kept })
     }
 
     /// The most likely token, the lowest id on a tie.
@@ -38,28 +48,43 @@ impl<'a> Distribution<'a> {
     /// Noise is drawn only for tokens that can still win: the best score so far bounds what a token's
     /// noise would have to be, and the leading zeros of its bits bound what it is.
     pub fn coupled(&self, noise: PositionNoise) -> u32 {
-        let mut best_token = self.argmax;
-        let mut best = self.perturbed(best_token, noise);
-        for (token, &logit) in (0u32..).zip(self.logits) {
-            let score = f64::from(logit) * self.inverse_temperature;
-            if score + MAX_GUMBEL < best {
-                continue;
-            }
-            let bits = noise.bits(token);
-            if score + noise::gumbel_bound(bits) < best {
-                continue;
-            }
-            let perturbed = score + noise::gumbel(bits);
-            let wins = match perturbed.total_cmp(&best) {
-                Ordering::Greater => true,
-                Ordering::Equal => token < best_token,
-                Ordering::Less => false,
-            };
-            if wins {
-                (best, best_token) = (perturbed, token);
+        // The arg-max is never dropped by a filter but typical-p; any kept token may be the first bound.
+        let start = match &self.kept {
+            Some(kept) => kept[0].token,
+            None => self.argmax,
+        };
+        let mut best = (self.perturbed(start, noise), start);
+        match &self.kept {
+            Some(kept) => kept.iter().for_each(|candidate| self.challenge(candidate.token, noise, &mut best)),
+            None => {
+                for token in 0..u32::try_from(self.logits.len()).expect("a vocabulary has 32-bit ids") {
+                    self.challenge(token, noise, &mut best);
+                }
             }
         }
-        best_token
+        best.1
+    }
+
+    /// Makes `token` the best if its perturbed score is larger, or equal and its id lower.
+    #[inline]
+    fn challenge(&self, token: u32, noise: PositionNoise, best: &mut (f64, u32)) {
+        let score = self.score(token);
+        if score + MAX_GUMBEL < best.0 {
+            return;
+        }
+        let bits = noise.bits(token);
+        if score + noise::gumbel_bound(bits) < best.0 {
+            return;
+        }
+        let perturbed = score + noise::gumbel(bits);
+        let wins = match perturbed.total_cmp(&best.0) {
+            Ordering::Greater => true,
+            Ordering::Equal => token < best.1,
+            Ordering::Less => false,
+        };
+        if wins {
+            *best = (perturbed, token);
+        }
     }
 
     /// The token plain decoding takes here: `coupled`, or the arg-max at temperature 0.
@@ -67,32 +92,60 @@ impl<'a> Distribution<'a> {
         if self.is_greedy { self.argmax } else { self.coupled(noise) }
     }
 
-    /// Score plus noise of one token: what `coupled` maximises.
-    pub fn perturbed(&self, token: u32, noise: PositionNoise) -> f64 {
-        f64::from(self.logits[token as usize]) * self.inverse_temperature + noise.gumbel(token)
+    fn score(&self, token: u32) -> f64 {
+        f64::from(self.logits[token as usize]) * self.inverse_temperature
     }
 
-    /// Natural logarithm of the probability of one token.
-    pub fn log_probability(&self, token: u32) -> f64 {
-        let largest = f64::from(self.logits[self.argmax as usize]) * self.inverse_temperature;
-        let total: f64 =
-            self.logits.iter().map(|&l| (f64::from(l) * self.inverse_temperature - largest).exp()).sum();
-        f64::from(self.logits[token as usize]) * self.inverse_temperature - largest - total.ln()
+    /// Score plus noise of one token: what `coupled` maximises over the tokens that were kept.
+    pub fn perturbed(&self, token: u32, noise: PositionNoise) -> f64 {
+        self.score(token) + noise.gumbel(token)
     }
+
+    /// Whether the filters kept a token.
+    pub fn keeps(&self, token: u32) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept.binary_search_by_key(&token, |c| c.token).is_ok())
+    }
+
+    /// The probabilities a token is drawn from; at temperature 0 all on the arg-max.
+    pub fn probabilities(&self) -> Probabilities {
+        if self.is_greedy {
+            return Probabilities::certain(self.argmax);
+        }
+        if let Some(kept) = &self.kept {
+            let (tokens, weights) = kept.iter().map(|candidate| (candidate.token, candidate.weight)).unzip();
+            return Probabilities::new(Some(tokens), weights);
+        }
+        let (largest, scale) = (self.logits[self.argmax as usize], single(self.inverse_temperature));
+        let weights = self.logits.iter().map(|&logit| kernels::weight(logit, largest, scale));
+        Probabilities::new(None, weights.collect())
+    }
+}
+
+/// The precision of weights, which are sums of differences of single-precision logits anyway.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is meant")]
+fn single(value: f64) -> f32 {
+    value as f32
 }
 
 /// The lowest index of the largest value; none when a value is NaN or all are minus infinity.
 fn first_argmax(logits: &[f32]) -> Option<u32> {
-    let (mut best, mut largest) = (None, f32::NEG_INFINITY);
-    for (token, &logit) in (0u32..).zip(logits) {
-        if logit.is_nan() {
-            return None;
-        }
-        if logit > largest {
-            (best, largest) = (Some(token), logit);
+    // In lanes, so that it becomes vector code.
+    const LANES: usize = 16;
+    let (mut largest, mut is_nan) = ([f32::NEG_INFINITY; LANES], [false; LANES]);
+    let mut parts = logits.chunks_exact(LANES);
+    for part in &mut parts {
+        for (lane, &logit) in part.iter().enumerate() {
+            largest[lane] = if logit > largest[lane] { logit } else { largest[lane] };
+            is_nan[lane] |= logit.is_nan();
         }
     }
-    best
+    let rest = parts.remainder();
+    if is_nan.contains(&true) || rest.iter().any(|logit| logit.is_nan()) {
+        return None;
+    }
+    let largest = largest.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max);
+    let first = logits.iter().position(|logit| *logit == largest && largest > f32::NEG_INFINITY);
+    first.and_then(|index| u32::try_from(index).ok())
 }
 
 #[cfg(test)]
@@ -100,10 +153,10 @@ mod tests {
     use super::*;
     use crate::sampling::Noise;
 
-    const START: History<'_> = History { emitted: &[], path: &[] };
+    const START: History<'_> = History { emitted: &[], path: &[], prompt_len: 0 };
 
     fn sampled(temperature: f64) -> SamplingParams {
-        SamplingParams { temperature }
+        SamplingParams { temperature, ..SamplingParams::default() }
     }
 
     #[test]
@@ -115,7 +168,7 @@ mod tests {
     #[test]
     fn rows_that_are_not_numbers_are_errors() {
         for row in [vec![1.0, f32::NAN], vec![f32::NEG_INFINITY; 3], vec![]] {
-            let history = History { emitted: &[1; 7], path: &[2; 2] };
+            let history = History { emitted: &[1; 7], path: &[2; 2], prompt_len: 7 };
             let problem = Distribution::new(&row, &sampled(1.0), history).unwrap_err();
             assert!(matches!(problem, Error::NanLogits { position: 9 }));
         }
@@ -148,7 +201,7 @@ mod tests {
             counts[row.coupled(Noise::new(3, 0).at(position as usize)) as usize] += 1;
         }
         for (token, count) in (0u32..).zip(counts) {
-            let (seen, p) = (f64::from(count) / f64::from(total), row.log_probability(token).exp());
+            let (seen, p) = (f64::from(count) / f64::from(total), row.probabilities().get(token));
             assert!((seen - p).abs() < 0.01, "token {token}: {seen} against {p}");
         }
         assert_eq!(counts[4], 0);

@@ -30,6 +30,30 @@ impl Noise {
     pub fn at(&self, position: usize) -> PositionNoise {
         PositionNoise { key: mix(self.key ^ mix((position as u64).wrapping_add(0xa076_1d64_78bd_642f))) }
     }
+
+    /// A uniform number in [0, 1) for one decision of the round whose anchor stands at `anchor_position`.
+    ///
+    /// `path` are the draft tokens before the decision and `number` tells decisions behind one path
+    /// apart. The anchor moves every round, so no number is used twice: a token proposed anew for a
+    /// position does not depend on the one that was refused or never judged there.
+    pub fn uniform(&self, purpose: Purpose, anchor_position: usize, path: &[u32], number: usize) -> f64 {
+        let start = mix(self.key ^ mix((anchor_position as u64).wrapping_add(0x2545_f491_4f6c_dd1d)));
+        let words = path.iter().map(|token| u64::from(*token) + 1);
+        let key = words.fold(mix(start ^ purpose as u64), |key, word| mix(key.wrapping_add(mix(word))));
+        let bits = mix(key ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        (bits >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// What a uniform number decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The token a drafter proposes.
+    Draft = 1,
+    /// Whether a proposed token is accepted.
+    Acceptance = 2,
+    /// The target's own token.
+    Target = 3,
 }
 
 impl PositionNoise {

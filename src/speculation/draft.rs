@@ -1,5 +1,9 @@
 //! A draft: a tree of target token ids hanging from the anchor. A chain is a tree of single children.
 
+use std::sync::Arc;
+
+use crate::sampling::Probabilities;
+
 /// Which drafter made a node: its name in the table of drafters. Cost and acceptance differ by source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(transparent)]
@@ -10,8 +14,9 @@ pub struct Source(pub &'static str);
 pub enum Proposal {
     /// Deterministically, given what is before it (and the shared noise of a coupled run).
     Point,
-    /// Drawn from this distribution over target token ids, `[vocab]`, exactly these probabilities.
-    Sampled(std::sync::Arc<[f32]>),
+    /// Drawn from exactly these probabilities over target token ids. Siblings that share them were drawn
+    /// without replacement, in order.
+    Sampled(Arc<Probabilities>),
 }
 
 /// One proposed token.

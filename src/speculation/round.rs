@@ -24,8 +24,10 @@ pub struct Round {
     pub anchor_position: usize,
     /// Rows of the prompt that the block carried before the anchor.
     pub prompt_rows: usize,
-    /// The draft budget the scheduler gave; 0 for a plain step.
+    /// The largest draft budget the scheduler gave to a source; 0 for a plain step.
     pub budget: usize,
+    /// Sources that were not to draft, because drafting costs more than it gains.
+    pub parked: Vec<Source>,
     /// The draft, empty when nothing was proposed.
     pub draft: Vec<DraftedToken>,
     /// Draft tokens emitted.

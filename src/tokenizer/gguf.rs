@@ -35,7 +35,6 @@ const UNKNOWN_ID: &str = "tokenizer.ggml.unknown_token_id";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
-const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
 
 /// Tokens known to end a turn, for the many files that do not say which does.
 const END_OF_TURN: &[&str] = &[
@@ -226,7 +225,6 @@ fn finish(
         after: eos_id.filter(|_| adds_end),
         bos_id,
         eos_ids,
-        chat_template: metadata.text(CHAT_TEMPLATE)?.map(str::to_owned),
         vocab_size: vocabulary.tokens.len(),
     })
 }

@@ -21,13 +21,7 @@ pub(super) fn from_dir(dir: &Path) -> Result<Option<Tokenizer>> {
     let Some(tokenizer_json) = read_if_there(&path)? else { return Ok(None) };
     let config = read_settings(&dir.join("tokenizer_config.json"))?;
     let map = read_settings(&dir.join("special_tokens_map.json"))?;
-    let mut tokenizer = build(&tokenizer_json, &[config, map], &path)?;
-    let template_path = dir.join("chat_template.jinja");
-    if let Some(template) = read_if_there(&template_path)? {
-        let problem = |_| Error::Malformed { path: template_path, problem: "it is not UTF-8".to_owned() };
-        tokenizer.chat_template = Some(String::from_utf8(template).map_err(problem)?);
-    }
-    Ok(Some(tokenizer))
+    build(&tokenizer_json, &[config, map], &path).map(Some)
 }
 
 pub(super) fn from_bytes(
@@ -81,20 +75,12 @@ fn build(tokenizer_json: &[u8], settings: &[Value], path: &Path) -> Result<Token
         after: None,
         bos_id,
         eos_ids,
-        chat_template: settings.iter().find_map(|file| template(&file["chat_template"])),
     })
 }
 
 /// A token is spelled as text or as an object with its rules.
 fn token_text(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value["content"].as_str())
-}
-
-/// A template is text, or the one called `default` in a list.
-fn template(value: &Value) -> Option<String> {
-    let list = value.as_array().into_iter().flatten();
-    let default = list.into_iter().find(|entry| entry["name"] == "default");
-    value.as_str().or_else(|| default?["template"].as_str()).map(str::to_owned)
 }
 
 /// The tokenizer and the highest id of its model, whose vocabulary the crate would copy to tell it.

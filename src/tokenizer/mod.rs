@@ -4,8 +4,6 @@
 //! file (`gguf`). Both become the `tokenizers` crate's types in memory, so special tokens are found
 //! and text is decoded by the same code. The one thing done here instead is SentencePiece's merging by
 //! score (`score_merges`), which the crate only has as a list of merges.
-//!
-//! Rendering a chat template is left to others; this module only carries its source.
 
 mod bpe;
 mod compare;
@@ -55,7 +53,6 @@ pub struct Tokenizer {
     after: Option<u32>,
     bos_id: Option<u32>,
     eos_ids: Vec<u32>,
-    chat_template: Option<String>,
     vocab_size: usize,
 }
 
@@ -70,9 +67,8 @@ impl fmt::Debug for Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads `tokenizer.json` in a model's folder, with `tokenizer_config.json`,
-    /// `special_tokens_map.json` and `chat_template.jinja` where they lie beside it. `None` when there
-    /// is no `tokenizer.json`.
+    /// Reads `tokenizer.json` in a model's folder, with `tokenizer_config.json` and
+    /// `special_tokens_map.json` where they lie beside it. `None` when there is no `tokenizer.json`.
     ///
     /// # Errors
     /// `Io` when a file is there but cannot be read, otherwise those of [`Tokenizer::from_bytes`].
@@ -196,11 +192,6 @@ impl Tokenizer {
             .get_added_tokens_decoder()
             .get(&id)
             .is_some_and(|token| token.special || added.is_special_token(&token.content))
-    }
-
-    /// The source of the chat template, as it is in the file.
-    pub fn chat_template(&self) -> Option<&str> {
-        self.chat_template.as_deref()
     }
 
     /// Compares the contents of two vocabularies, id by id, where both have one. A different size or a

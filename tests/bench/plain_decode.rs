@@ -4,7 +4,6 @@
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
@@ -18,7 +17,7 @@ use specdec::model::{Decoder, LoadOptions};
 use specdec::sampling::SamplingParams;
 use specdec::speculation::acceptance::RULES;
 use specdec::speculation::drafter::{DRAFTERS, DrafterParts, NgramOptions};
-use specdec::speculation::schedule::SCHEDULERS;
+use specdec::speculation::schedule::FIXED;
 
 const PROMPT: &[u32] = &[504, 2986, 282, 4649, 314, 260, 1212, 282];
 const REPEATS: usize = 7;
@@ -82,12 +81,13 @@ fn ours(model: &Decoder, num_tokens: usize) -> (Vec<u32>, f64) {
         run_len: 0,
         max_draft: 0,
         ngram: NgramOptions::default(),
+        min_confidence: 0.0,
     };
     let mut setup = Setup {
         target: model,
         drafter: (DRAFTERS[0].build)(parts).expect("plain decoding needs nothing"),
         rule: (RULES[0].build)(),
-        scheduler: (SCHEDULERS[0].build)(0),
+        scheduler: (FIXED.build)(&[], 0),
         clock: &clock,
     };
     let request = Request {
@@ -98,9 +98,9 @@ fn ours(model: &Decoder, num_tokens: usize) -> (Vec<u32>, f64) {
         params: SamplingParams::default(),
         seed: 0,
         sequence: 0,
+        logprobs: None,
     };
-    let run =
-        decode::generate(&mut setup, &request, &mut |_| Ok(ControlFlow::Continue(()))).expect("it runs");
+    let run = decode::generate(&mut setup, &request, &mut decode::Unwatched).expect("it runs");
     let seconds: f64 = run.rounds.iter().skip(1).map(specdec::speculation::Round::total_s).sum();
     (run.tokens, seconds / (num_tokens - 1) as f64)
 }

@@ -69,7 +69,7 @@ fn rewrite_the_tree_in_readme() {
 
 /// The short help of each subcommand, as a person sees it without a terminal.
 fn helps() -> Vec<(PathBuf, String)> {
-    ["generate"]
+    ["generate", "inspect-config"]
         .iter()
         .map(|name| {
             let path = root().join(format!("tests/cli/snapshots/{name}-help.txt"));

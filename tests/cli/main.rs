@@ -6,3 +6,6 @@ mod program;
 mod bad_input;
 mod generate;
 mod generated_files;
+mod inspect_config;
+mod output;
+mod prompts;

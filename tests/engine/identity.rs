@@ -6,11 +6,12 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use specdec::cache::SlotLayout;
-use specdec::decode::{self, FinishReason, Setup};
+use specdec::decode::{self, Emitted, FinishReason, Observer, Setup, Unwatched};
 use specdec::model::{CausalLm, PREFILL_CHUNK, Tap};
+use specdec::sampling::SamplingParams;
 use specdec::speculation::acceptance::RULES;
 use specdec::speculation::drafter::{DRAFTERS, Drafter, DrafterParts, NgramOptions};
-use specdec::speculation::schedule::SCHEDULERS;
+use specdec::speculation::schedule::{AUTO, FIXED};
 
 use crate::support::drafters::{Scripted, Told, Trees, Witness};
 use crate::support::toy::{FULL, Toy, rows};
@@ -29,6 +30,7 @@ fn from_table<'a>(name: &str, model: &'a dyn CausalLm, run: &Run<'a>) -> Box<dyn
         run_len: run.request().run_len(),
         max_draft: run.max_draft,
         ngram: NgramOptions { min_len: 1, max_len: 4 },
+        min_confidence: 0.0,
     })
     .unwrap()
 }
@@ -39,8 +41,8 @@ fn every_drafter_gives_the_tokens_of_plain_decoding() {
     let drafter_models = [Toy::new(5, VOCAB, &[FULL]), Toy::new(5, VOCAB, &[rows(Some(4))])];
     for layout in Toy::layouts() {
         let target = Toy::new(1, VOCAB, &layout);
-        for rule in RULES {
-            assert!((rule.build)().lossless(), "only lossless rules give plain decoding's tokens");
+        for rule in RULES.iter().filter(|rule| (rule.build)().couples()) {
+            assert!((rule.build)().lossless(), "a rule that gives plain decoding's tokens is lossless");
             for temperature in [0.0, 0.7, 3.0] {
                 for max_draft in 1..=5 {
                     let run = Run {
@@ -131,6 +133,77 @@ fn two_hundred_seeds_agree_with_plain_decoding() {
 }
 
 #[test]
+fn coupled_text_is_plain_text_with_every_processor() {
+    let target = Toy::new(17, VOCAB, &[FULL, rows(Some(4))]);
+    let model = Toy::new(5, VOCAB, &[FULL]);
+    let plain = SamplingParams::default;
+    let processors = [
+        SamplingParams { repetition_penalty: 1.4, ..plain() },
+        SamplingParams { frequency_penalty: 0.7, presence_penalty: 0.4, ..plain() },
+        SamplingParams { logit_bias: vec![(3, 1.5), (4, f32::NEG_INFINITY)], ..plain() },
+        SamplingParams { top_k: 3, ..plain() },
+        SamplingParams { top_p: 0.6, ..plain() },
+        SamplingParams { min_p: 0.2, ..plain() },
+        SamplingParams { typical_p: 0.5, ..plain() },
+        SamplingParams { repetition_penalty: 1.2, top_k: 6, top_p: 0.8, min_p: 0.05, ..plain() },
+    ];
+    for sampling in processors {
+        for seed in 0..200 {
+            let max_draft = 1 + seed as usize % 5;
+            let sampling = sampling.clone();
+            let run = Run {
+                temperature: 1.1,
+                seed,
+                max_draft,
+                max_tokens: 16,
+                sampling,
+                ..Run::new(&target, PROMPT)
+            };
+            let plain = run.plain();
+            let answer = [PROMPT, &plain.tokens].concat();
+            let trees = Trees { answer: &answer, vocab_size: VOCAB as u32, choices: Choices::new(seed) };
+            let mut drafters: Vec<Box<dyn Drafter>> = vec![Box::new(trees)];
+            let kind = &DRAFTERS[seed as usize % DRAFTERS.len()];
+            drafters.push(from_table(kind.name, &model, &run));
+            for drafter in drafters {
+                assert_eq!(run.with(drafter).tokens, plain.tokens, "seed {seed}, {:?}", run.sampling);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_draft_length_changes_the_text() {
+    let target = Toy::new(18, VOCAB, &[FULL, rows(Some(5))]);
+    let model = Toy::new(5, VOCAB, &[FULL]);
+    for (temperature, seed) in [(0.0, 0), (1.0, 5)] {
+        let run = Run {
+            temperature,
+            seed,
+            max_tokens: 300,
+            max_draft: 8,
+            scheduler: AUTO,
+            ..Run::new(&target, PROMPT)
+        };
+        let plain = run.plain();
+        for kind in DRAFTERS {
+            for min_confidence in [0.0, 0.3] {
+                let parts = DrafterParts {
+                    target: &target,
+                    model: Some(&model),
+                    shared_vocab: VOCAB,
+                    run_len: run.request().run_len(),
+                    max_draft: run.max_draft,
+                    ngram: NgramOptions::default(),
+                    min_confidence,
+                };
+                assert_eq!(run.with((kind.build)(parts).unwrap()).tokens, plain.tokens, "{}", kind.name);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_stop_token_ends_the_text_wherever_it_falls() {
     let target = Toy::new(7, VOCAB, &[FULL, rows(Some(4))]);
     let whole = Run::new(&target, PROMPT).plain().tokens;
@@ -156,8 +229,22 @@ fn a_stop_token_ends_the_text_wherever_it_falls() {
     }
 }
 
+/// Ends the text after so many tokens.
+struct Until {
+    seen: usize,
+    limit: usize,
+}
+
+impl Observer for Until {
+    fn token(&mut self, _: &Emitted) -> specdec::error::Result<ControlFlow<FinishReason>> {
+        self.seen += 1;
+        let ends = self.seen == self.limit;
+        Ok(if ends { ControlFlow::Break(FinishReason::Interrupted) } else { ControlFlow::Continue(()) })
+    }
+}
+
 #[test]
-fn a_sink_can_end_the_text_inside_a_draft() {
+fn an_observer_can_end_the_text_inside_a_draft() {
     let target = Toy::new(8, VOCAB, &[FULL]);
     let run = Run { max_draft: 6, ..Run::new(&target, PROMPT) };
     let whole = run.plain().tokens;
@@ -168,19 +255,11 @@ fn a_sink_can_end_the_text_inside_a_draft() {
             target: &target,
             drafter: Box::new(Scripted::oracle(&answer)),
             rule: (RULES[0].build)(),
-            scheduler: (SCHEDULERS[0].build)(6),
+            scheduler: (FIXED.build)(&[], 6),
             clock: &clock,
         };
-        let mut seen = 0;
-        let generation = decode::generate(&mut setup, &run.request(), &mut |_| {
-            seen += 1;
-            Ok(if seen == limit {
-                ControlFlow::Break(FinishReason::Interrupted)
-            } else {
-                ControlFlow::Continue(())
-            })
-        })
-        .unwrap();
+        let mut until = Until { seen: 0, limit };
+        let generation = decode::generate(&mut setup, &run.request(), &mut until).unwrap();
         assert_eq!(generation.tokens, whole[..limit]);
         assert_eq!(generation.finish_reason, FinishReason::Interrupted);
     }
@@ -220,6 +299,7 @@ fn a_drafter_with_a_full_context_falls_silent() {
         run_len: PROMPT.len() + 12,
         max_draft: run.max_draft,
         ngram: NgramOptions::default(),
+        min_confidence: 0.0,
     };
     let generation = run.with((kind.build)(parts).unwrap());
     assert_eq!(generation.tokens, run.plain().tokens);
@@ -263,6 +343,7 @@ fn a_model_that_cannot_go_back_does_not_draft() {
             run_len: run.request().run_len(),
             max_draft: run.max_draft,
             ngram: NgramOptions::default(),
+            min_confidence: 0.0,
         };
         let refused = (kind.build)(parts).err().expect("it is refused before the run");
         assert_eq!(refused.exit_code(), specdec::error::ExitCode::Incompatible);
@@ -312,12 +393,10 @@ fn bad_requests_are_errors() {
             target: &target,
             drafter: from_table("none", &target, run),
             rule: (RULES[0].build)(),
-            scheduler: (SCHEDULERS[0].build)(4),
+            scheduler: (FIXED.build)(&[], 4),
             clock: &clock,
         };
-        decode::generate(&mut setup, &run.request(), &mut |_| Ok(ControlFlow::Continue(())))
-            .unwrap_err()
-            .to_string()
+        decode::generate(&mut setup, &run.request(), &mut Unwatched).unwrap_err().to_string()
     };
     assert!(attempt(&Run::new(&target, &[])).contains("nothing to continue"));
     assert!(

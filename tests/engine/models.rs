@@ -168,6 +168,7 @@ fn greedy(model: &Decoder, reference: &Reference, prompt: &str, ids: &[u32]) {
             run_len: run.request().run_len(),
             max_draft: run.max_draft,
             ngram: NgramOptions::default(),
+            min_confidence: 0.0,
         };
         let generation = run.with((kind.build)(parts).unwrap());
         assert_eq!(generation.tokens, plain, "{}: {} on {prompt}", reference.name, kind.name);
@@ -267,6 +268,7 @@ fn the_pair_speculates_without_changing_the_text() {
                     run_len: run.request().run_len(),
                     max_draft,
                     ngram: NgramOptions::default(),
+                    min_confidence: 0.0,
                 };
                 let generation = run.with((kind.build)(parts).unwrap());
                 assert_eq!(generation.tokens, plain.tokens, "{} at {temperature}, k {max_draft}", kind.name);

@@ -79,7 +79,6 @@ fn huggingface_files_give_the_reference_ids_and_text() {
             (tokenizer.vocab_size(), tokenizer.bos_id(), tokenizer.eos_ids()),
             (320, Some(1), &[4][..])
         );
-        assert!(tokenizer.chat_template().unwrap().contains("im_start"));
     }
 }
 
@@ -104,7 +103,6 @@ fn gguf_files_give_the_reference_ids_and_text() {
         assert!(tokenizer.eos_ids().contains(&4) && tokenizer.bos_id() == Some(1));
         let original = Tokenizer::from_dir(&dir).unwrap().unwrap();
         assert!(original.differences(&tokenizer).is_empty(), "{:?}", original.differences(&tokenizer));
-        assert_eq!(original.chat_template(), tokenizer.chat_template());
         assert_eq!(original.vocab_size(), tokenizer.vocab_size());
     }
     assert!(num_files > 0);
@@ -158,17 +156,12 @@ fn settings_beside_tokenizer_json_are_read() {
     let config = json!({
         "bos_token": { "content": "<s>", "__type": "AddedToken" },
         "eos_token": "</s>",
-        "chat_template": [
-            { "name": "tool_use", "template": "tools" },
-            { "name": "default", "template": "plain" },
-        ],
     });
     let file = byte_level_file(true).to_string();
     let config = config.to_string();
     let tokenizer =
         Tokenizer::from_bytes(file.as_bytes(), Some(config.as_bytes()), Path::new("tokenizer.json")).unwrap();
     assert_eq!((tokenizer.bos_id(), tokenizer.eos_ids()), (Some(8), &[9][..]));
-    assert_eq!(tokenizer.chat_template(), Some("plain"));
     assert_eq!(tokenizer.vocab_size(), 10);
     assert_eq!((tokenizer.token(7).as_deref(), tokenizer.token(10)), (Some("ab"), None));
     assert!(tokenizer.is_special(8) && !tokenizer.is_special(7));
@@ -259,11 +252,9 @@ fn byte_level_gguf_follows_its_metadata() {
     header.metadata.insert("tokenizer.ggml.add_bos_token".into(), GgufValue::Bool(false));
     header.metadata.insert("tokenizer.ggml.add_eos_token".into(), GgufValue::Bool(true));
     header.metadata.insert("tokenizer.ggml.eos_token_id".into(), GgufValue::Unsigned(5));
-    header.metadata.insert("tokenizer.chat_template".into(), GgufValue::String("{{ x }}".into()));
     let tokenizer = Tokenizer::from_gguf(&header, path).unwrap().unwrap();
     assert_eq!(tokenizer.encode("b").unwrap(), [1, 5]);
     assert_eq!(tokenizer.eos_ids(), [5, 6]);
-    assert_eq!(tokenizer.chat_template(), Some("{{ x }}"));
 }
 
 #[test]
@@ -333,7 +324,6 @@ fn hostile_metadata_names_its_key() {
         ("tokenizer.ggml.eot_token_id", Some(GgufValue::Signed(-1))),
         ("tokenizer.ggml.eom_token_id", Some(GgufValue::Bool(true))),
         ("tokenizer.ggml.add_bos_token", Some(number(1))),
-        ("tokenizer.chat_template", Some(number(1))),
         ("tokenizer.ggml.model", Some(number(1))),
     ];
     let mut cases: Vec<_> = changes.into_iter().map(|change| (byte_level_header(), change)).collect();

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use specdec::error::Result;
 use specdec::model::Tap;
 use specdec::speculation::drafter::{DraftContext, Drafter, Needs, Outcome, ReadRows};
+use specdec::speculation::schedule::Budget;
 use specdec::speculation::{Draft, DraftNode, Proposal, Source};
 
 use super::Choices;
@@ -49,10 +50,14 @@ impl Drafter for Scripted<'_> {
         Ok(())
     }
 
-    fn propose(&mut self, _: &DraftContext<'_>, tokens: &[u32], budget: usize) -> Result<Draft> {
+    fn propose(&mut self, _: &DraftContext<'_>, tokens: &[u32], budget: &Budget) -> Result<Draft> {
         let known = self.answer.get(tokens.len()..).unwrap_or_default();
-        let chain: Vec<u32> =
-            known.iter().take(budget).zip(1..).map(|(token, depth)| (self.twist)(*token, depth)).collect();
+        let chain: Vec<u32> = known
+            .iter()
+            .take(budget.of(SOURCE))
+            .zip(1..)
+            .map(|(token, depth)| (self.twist)(*token, depth))
+            .collect();
         Ok(Draft::chain(&chain, SOURCE))
     }
 
@@ -77,10 +82,10 @@ impl Drafter for Trees<'_> {
         Ok(())
     }
 
-    fn propose(&mut self, _: &DraftContext<'_>, tokens: &[u32], budget: usize) -> Result<Draft> {
+    fn propose(&mut self, _: &DraftContext<'_>, tokens: &[u32], budget: &Budget) -> Result<Draft> {
         let known = self.answer.get(tokens.len()..).unwrap_or_default();
         let mut draft = Draft::default();
-        for number in 0..budget {
+        for number in 0..budget.of(SOURCE) {
             let parent = match self.choices.below(number + 1) {
                 0 => None,
                 earlier => Some(earlier - 1),
@@ -137,7 +142,7 @@ impl Drafter for Witness<'_> {
         self.write_down(rows)
     }
 
-    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: usize) -> Result<Draft> {
+    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: &Budget) -> Result<Draft> {
         self.script.propose(context, tokens, budget)
     }
 

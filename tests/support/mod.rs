@@ -7,12 +7,13 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use specdec::decode::{self, Clock, Generation, Request, Setup};
+use specdec::decode::{self, Clock, Emitted, FinishReason, Generation, Observer, Request, Setup};
 use specdec::model::CausalLm;
 use specdec::sampling::SamplingParams;
+use specdec::speculation::Source;
 use specdec::speculation::acceptance::RULES;
 use specdec::speculation::drafter::Drafter;
-use specdec::speculation::schedule::SCHEDULERS;
+use specdec::speculation::schedule::{FIXED, SchedulerKind};
 
 /// A clock that moves one millisecond whenever it is read.
 #[derive(Default)]
@@ -27,6 +28,20 @@ impl Clock for TickingClock {
     }
 }
 
+/// Every source that drafters of the table and of tests have.
+const ALL_SOURCES: &[Source] = &[Source("model"), Source("ngram"), Source("test")];
+
+/// Writes down what is emitted.
+#[derive(Default)]
+pub(crate) struct Streamed(pub(crate) Vec<u32>);
+
+impl Observer for Streamed {
+    fn token(&mut self, emitted: &Emitted) -> specdec::error::Result<ControlFlow<FinishReason>> {
+        self.0.push(emitted.token);
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
 /// What a test varies.
 #[derive(Clone)]
 pub(crate) struct Run<'a> {
@@ -36,9 +51,12 @@ pub(crate) struct Run<'a> {
     pub(crate) context_len: usize,
     pub(crate) stop_ids: &'a [u32],
     pub(crate) temperature: f64,
+    /// Everything but the temperature.
+    pub(crate) sampling: SamplingParams,
     pub(crate) seed: u64,
     pub(crate) max_draft: usize,
     pub(crate) rule: &'static str,
+    pub(crate) scheduler: &'static SchedulerKind,
 }
 
 impl<'a> Run<'a> {
@@ -50,9 +68,11 @@ impl<'a> Run<'a> {
             context_len: usize::MAX,
             stop_ids: &[],
             temperature: 0.0,
+            sampling: SamplingParams::default(),
             seed: 0,
             max_draft: 4,
             rule: "coupled",
+            scheduler: FIXED,
         }
     }
 
@@ -62,9 +82,10 @@ impl<'a> Run<'a> {
             max_tokens: self.max_tokens,
             context_len: self.context_len,
             stop_ids: self.stop_ids,
-            params: SamplingParams { temperature: self.temperature },
+            params: SamplingParams { temperature: self.temperature, ..self.sampling.clone() },
             seed: self.seed,
             sequence: 0,
+            logprobs: None,
         }
     }
 
@@ -76,16 +97,13 @@ impl<'a> Run<'a> {
             target: self.target,
             drafter,
             rule: (rule.build)(),
-            scheduler: (SCHEDULERS[0].build)(self.max_draft),
+            scheduler: (self.scheduler.build)(ALL_SOURCES, self.max_draft),
             clock: &clock,
         };
-        let mut streamed = Vec::new();
-        let generation = decode::generate(&mut setup, &self.request(), &mut |emitted| {
-            streamed.push(emitted.token);
-            Ok(ControlFlow::Continue(()))
-        })
-        .expect("the run succeeds");
-        assert_eq!(streamed, generation.tokens, "streamed and returned tokens");
+        let mut streamed = Streamed::default();
+        let generation =
+            decode::generate(&mut setup, &self.request(), &mut streamed).expect("the run succeeds");
+        assert_eq!(streamed.0, generation.tokens, "streamed and returned tokens");
         let emitted: usize = generation.rounds.iter().map(|round| round.emitted).sum();
         assert_eq!(emitted, generation.tokens.len(), "tokens of the rounds");
         for round in &generation.rounds {
@@ -105,6 +123,7 @@ impl<'a> Run<'a> {
             run_len: 0,
             max_draft: 0,
             ngram: specdec::speculation::drafter::NgramOptions::default(),
+            min_confidence: 0.0,
         };
         self.with((kind.build)(parts).expect("plain decoding needs nothing"))
     }

@@ -17,6 +17,10 @@ impl AcceptanceRule for Coupled {
         true
     }
 
+    fn couples(&self) -> bool {
+        true
+    }
+
     fn draft_choice(&self) -> DraftChoice {
         DraftChoice::SharedNoise
     }

@@ -12,6 +12,10 @@ impl AcceptanceRule for Greedy {
         true
     }
 
+    fn couples(&self) -> bool {
+        true
+    }
+
     fn draft_choice(&self) -> DraftChoice {
         DraftChoice::MostLikely
     }

@@ -4,10 +4,13 @@
 
 mod coupled;
 mod greedy;
+mod speculative_sampling;
 
 use super::draft::Draft;
 use crate::error::Result;
 use crate::sampling::{Distribution, Noise, SamplingParams};
+
+pub use speculative_sampling::Remainder;
 
 /// The target's processed distributions at the rows of a block, made when asked for.
 pub trait TargetRows {
@@ -45,12 +48,17 @@ pub enum DraftChoice {
     MostLikely,
     /// The arg-max under the noise the target will use.
     SharedNoise,
+    /// A draw from the drafter's own distribution, which the proposal carries.
+    Sampled,
 }
 
 /// Decides how much of a draft is kept. Pure: no cache, no stop tokens, no text.
 pub trait AcceptanceRule {
     /// Whether the output is distributed exactly as plain decoding's. Tests hold it to that.
     fn lossless(&self) -> bool;
+
+    /// Whether the text is plain decoding's with the same seed, token by token.
+    fn couples(&self) -> bool;
 
     /// How a drafter should choose.
     fn draft_choice(&self) -> DraftChoice;
@@ -88,6 +96,12 @@ pub const RULES: &[RuleKind] = &[
         about: "keep drafts that are what plain decoding draws with the same seed: same text at any temperature",
         suits: |_| true,
         build: || Box::new(coupled::Coupled),
+    },
+    RuleKind {
+        name: "speculative-sampling",
+        about: "keep a draft with probability min(1, p/q): same distribution, more accepted, another text",
+        suits: |_| true,
+        build: || Box::new(speculative_sampling::SpeculativeSampling),
     },
 ];
 

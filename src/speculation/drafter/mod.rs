@@ -7,13 +7,16 @@ mod ngram;
 mod ngram_model;
 mod none;
 
+use std::sync::Arc;
+
 use candle_core::Tensor;
 
 use super::acceptance::DraftChoice;
-use super::draft::{Draft, Proposal};
+use super::draft::{Draft, Proposal, Source};
+use super::schedule::Budget;
 use crate::error::Result;
 use crate::model::{CausalLm, Tap};
-use crate::sampling::{Distribution, History, Noise, SamplingParams};
+use crate::sampling::{Distribution, History, Noise, Purpose, SamplingParams};
 
 pub use ngram::NgramOptions;
 
@@ -38,17 +41,26 @@ pub struct DraftContext<'a> {
     pub noise: Noise,
     /// How to choose.
     pub choice: DraftChoice,
+    /// Tokens of the prompt.
+    pub prompt_len: usize,
 }
 
 impl DraftContext<'_> {
-    /// Chooses the token that follows `history` from the drafter's own logits (`[vocab]`), and says how.
+    /// Chooses the token that follows `emitted` and `path` from the drafter's own logits (`[vocab]`), and
+    /// says how.
     ///
     /// # Errors
     /// `NanLogits`.
-    pub fn choose(&self, logits: &[f32], history: History<'_>) -> Result<(u32, Proposal)> {
+    pub fn choose(&self, logits: &[f32], emitted: &[u32], path: &[u32]) -> Result<(u32, Proposal)> {
+        let history = History { emitted, path, prompt_len: self.prompt_len };
         let row = Distribution::new(logits, self.params, history)?;
         Ok(match self.choice {
-            DraftChoice::MostLikely => (row.argmax(), Proposal::Point),
+            DraftChoice::Sampled if !self.params.is_greedy() => {
+                let probabilities = row.probabilities();
+                let uniform = self.noise.uniform(Purpose::Draft, emitted.len(), path, 0);
+                (probabilities.draw(uniform), Proposal::Sampled(Arc::new(probabilities)))
+            }
+            DraftChoice::MostLikely | DraftChoice::Sampled => (row.argmax(), Proposal::Point),
             // Given the noise there is nothing left to draw.
             DraftChoice::SharedNoise => (row.choose(self.noise.at(history.next_position())), Proposal::Point),
         })
@@ -88,9 +100,12 @@ pub trait Drafter {
     /// The target has read rows of the prompt.
     fn begin(&mut self, context: &DraftContext<'_>, rows: &ReadRows<'_>) -> Result<()>;
 
-    /// Proposes at most `budget` nodes, possibly none, to follow `tokens`, the last of which is the
-    /// anchor. `budget` is at least 1.
-    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: usize) -> Result<Draft>;
+    /// Proposes nodes, possibly none, to follow `tokens`, the last of which is the anchor. Each source
+    /// keeps to its own budget; some source has a budget of at least 1.
+    ///
+    /// Whether and how far to propose may depend on anything but the tokens proposed from there on: a
+    /// sampled token that is dropped for its own sake biases the output.
+    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: &Budget) -> Result<Draft>;
 
     /// Learns what became of the round; goes back to a state that holds only emitted tokens.
     fn observe(&mut self, context: &DraftContext<'_>, outcome: &Outcome<'_>) -> Result<()>;
@@ -116,6 +131,8 @@ pub struct DrafterParts<'m> {
     pub max_draft: usize,
     /// Settings of prompt lookup.
     pub ngram: NgramOptions,
+    /// A model that drafts stops before a token when its likeliest one is less probable than this.
+    pub min_confidence: f64,
 }
 
 /// A drafter a user can name.
@@ -124,14 +141,21 @@ pub struct DrafterKind {
     pub name: &'static str,
     /// One line of help.
     pub about: &'static str,
-    /// Whether it proposes anything.
-    pub drafts: bool,
+    /// Who proposes; none for plain decoding.
+    pub sources: &'static [Source],
     /// Whether it runs a model of its own.
     pub needs_model: bool,
     /// Whether the settings of prompt lookup have an effect.
     pub uses_ngram: bool,
     /// Makes it.
     pub build: for<'m> fn(DrafterParts<'m>) -> Result<Box<dyn Drafter + 'm>>,
+}
+
+impl DrafterKind {
+    /// Whether it proposes anything.
+    pub fn drafts(&self) -> bool {
+        !self.sources.is_empty()
+    }
 }
 
 /// What `--drafter` means when it is not given and there is no model that drafts.
@@ -145,7 +169,7 @@ pub const DRAFTERS: &[DrafterKind] = &[
     DrafterKind {
         name: "none",
         about: "plain decoding",
-        drafts: false,
+        sources: &[],
         needs_model: false,
         uses_ngram: false,
         build: |_| Ok(Box::new(none::NoDrafter)),
@@ -153,7 +177,7 @@ pub const DRAFTERS: &[DrafterKind] = &[
     DrafterKind {
         name: "model",
         about: "a smaller model with the same vocabulary",
-        drafts: true,
+        sources: &[model::SOURCE],
         needs_model: true,
         uses_ngram: false,
         build: model::build,
@@ -161,7 +185,7 @@ pub const DRAFTERS: &[DrafterKind] = &[
     DrafterKind {
         name: "ngram",
         about: "repeat what followed the same tokens before",
-        drafts: true,
+        sources: &[ngram::SOURCE],
         needs_model: false,
         uses_ngram: true,
         build: |parts| Ok(Box::new(ngram::Ngram::new(parts.ngram))),
@@ -169,7 +193,7 @@ pub const DRAFTERS: &[DrafterKind] = &[
     DrafterKind {
         name: "ngram+model",
         about: "ngram where it finds something, else the model",
-        drafts: true,
+        sources: &[ngram::SOURCE, model::SOURCE],
         needs_model: true,
         uses_ngram: true,
         build: ngram_model::build,

@@ -8,16 +8,18 @@ use super::{DraftContext, Drafter, DrafterParts, Needs, Outcome, ReadRows};
 use crate::cache::{Rollback, rollback};
 use crate::error::{Error, Result};
 use crate::model::{PREFILL_CHUNK, Session};
-use crate::sampling::History;
+use crate::sampling::LogProbabilities;
+use crate::speculation::schedule::Budget;
 use crate::speculation::{Draft, DraftNode, Source};
 
-const SOURCE: Source = Source("model");
+pub(super) const SOURCE: Source = Source("model");
 
 pub(super) struct ModelDrafter<'m> {
     session: Session<'m>,
     /// Tokens the session holds.
     read: Vec<u32>,
     shared_vocab: usize,
+    min_confidence: f64,
 }
 
 /// Builds the drafter; the caller has checked that there is a model.
@@ -36,7 +38,7 @@ impl<'m> ModelDrafter<'m> {
         }
         let session = Session::new(model, parts.run_len, margin);
         let shared_vocab = parts.shared_vocab.min(model.vocab_size());
-        Ok(Self { session, read: Vec::new(), shared_vocab })
+        Ok(Self { session, read: Vec::new(), shared_vocab, min_confidence: parts.min_confidence })
     }
 
     /// Reads `tokens` and returns the logits after the last, over the ids both models know.
@@ -73,10 +75,10 @@ impl Drafter for ModelDrafter<'_> {
         Ok(())
     }
 
-    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: usize) -> Result<Draft> {
+    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: &Budget) -> Result<Draft> {
         let mut draft = Draft::default();
         // A drafter whose context is full proposes less, then nothing.
-        let budget = budget.min((self.session.run_len() + 1).saturating_sub(tokens.len()));
+        let budget = budget.of(SOURCE).min((self.session.run_len() + 1).saturating_sub(tokens.len()));
         let mut unread = tokens[self.read.len().min(tokens.len())..].to_vec();
         // The target may emit ids this model has no embedding for; it cannot follow then.
         let vocab_size = self.session.model().vocab_size();
@@ -86,7 +88,11 @@ impl Drafter for ModelDrafter<'_> {
         let mut path = Vec::with_capacity(budget);
         for drafted in 0..budget {
             let logits = self.extend(&unread)?;
-            let (token, proposal) = context.choose(&logits, History { emitted: tokens, path: &path })?;
+            // Known before the token is drawn, so that stopping here cannot bias what is drawn.
+            if self.min_confidence > 0.0 && LogProbabilities::confidence(&logits) < self.min_confidence {
+                break;
+            }
+            let (token, proposal) = context.choose(&logits, tokens, &path)?;
             draft.push(DraftNode { token, parent: drafted.checked_sub(1), proposal, source: SOURCE });
             path.push(token);
             unread = vec![token];

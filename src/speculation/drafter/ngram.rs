@@ -4,9 +4,10 @@
 
 use super::{DraftContext, Drafter, Needs, Outcome, ReadRows};
 use crate::error::Result;
+use crate::speculation::schedule::Budget;
 use crate::speculation::{Draft, Source};
 
-const SOURCE: Source = Source("ngram");
+pub(super) const SOURCE: Source = Source("ngram");
 
 /// How long a match must and may be, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +64,8 @@ impl Drafter for Ngram {
         Ok(())
     }
 
-    fn propose(&mut self, _: &DraftContext<'_>, tokens: &[u32], budget: usize) -> Result<Draft> {
-        Ok(Draft::chain(self.look_up(tokens, budget), SOURCE))
+    fn propose(&mut self, _: &DraftContext<'_>, tokens: &[u32], budget: &Budget) -> Result<Draft> {
+        Ok(Draft::chain(self.look_up(tokens, budget.of(SOURCE)), SOURCE))
     }
 
     fn observe(&mut self, _: &DraftContext<'_>, _: &Outcome<'_>) -> Result<()> {

@@ -5,6 +5,7 @@ use super::ngram::Ngram;
 use super::{DraftContext, Drafter, DrafterParts, Needs, Outcome, ReadRows};
 use crate::error::Result;
 use crate::speculation::Draft;
+use crate::speculation::schedule::Budget;
 
 struct NgramModel<'m> {
     ngram: Ngram,
@@ -26,7 +27,7 @@ impl Drafter for NgramModel<'_> {
         self.model.begin(context, rows)
     }
 
-    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: usize) -> Result<Draft> {
+    fn propose(&mut self, context: &DraftContext<'_>, tokens: &[u32], budget: &Budget) -> Result<Draft> {
         let draft = self.ngram.propose(context, tokens, budget)?;
         if draft.is_empty() { self.model.propose(context, tokens, budget) } else { Ok(draft) }
     }

@@ -3,6 +3,7 @@
 use super::{DraftContext, Drafter, Needs, Outcome, ReadRows};
 use crate::error::Result;
 use crate::speculation::Draft;
+use crate::speculation::schedule::Budget;
 
 pub(super) struct NoDrafter;
 
@@ -15,7 +16,7 @@ impl Drafter for NoDrafter {
         Ok(())
     }
 
-    fn propose(&mut self, _: &DraftContext<'_>, _: &[u32], _: usize) -> Result<Draft> {
+    fn propose(&mut self, _: &DraftContext<'_>, _: &[u32], _: &Budget) -> Result<Draft> {
         Ok(Draft::default())
     }
 

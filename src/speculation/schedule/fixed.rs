@@ -1,6 +1,6 @@
 //! The same draft length in every round.
 
-use super::Scheduler;
+use super::{Budget, Scheduler};
 use crate::speculation::Round;
 
 pub(super) struct Fixed {
@@ -8,8 +8,8 @@ pub(super) struct Fixed {
 }
 
 impl Scheduler for Fixed {
-    fn next(&mut self) -> usize {
-        self.max_draft
+    fn next(&mut self) -> Budget {
+        Budget::uniform(self.max_draft)
     }
 
     fn observe(&mut self, _: &Round) {}
