@@ -88,11 +88,19 @@ fn kth_largest(logits: &[f32], k: usize) -> f32 {
 
 /// The tokens whose logit is `threshold` or more.
 fn at_least(logits: &[f32], threshold: f32, largest: f32, scale: f32) -> Vec<Candidate> {
-    (0u32..)
-        .zip(logits)
-        .filter(|(_, logit)| **logit >= threshold)
-        .map(|(token, &logit)| Candidate { token, weight: weight(logit, largest, scale) })
-        .collect()
+    // Most parts have none, which is found without a branch per logit.
+    const PART: usize = 32;
+    let mut kept = Vec::new();
+    for (part, first) in logits.chunks(PART).zip((0u32..).step_by(PART)) {
+        let highest = part.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+        if highest >= threshold {
+            let stays = (first..).zip(part).filter(|(_, logit)| **logit >= threshold);
+            kept.extend(
+                stays.map(|(token, &logit)| Candidate { token, weight: weight(logit, largest, scale) }),
+            );
+        }
+    }
+    kept
 }
 
 /// Heavier first, then the lower id.
