@@ -23,7 +23,6 @@ use crate::model::{PREFILL_CHUNK, Session};
 use crate::sampling::Noise;
 use crate::speculation::Round;
 use crate::speculation::drafter::{DraftContext, ReadRows};
-use crate::speculation::schedule::Budget;
 use round::{Run, run_round};
 
 /// Generates from a prompt, handing tokens and rounds to `observer` as they come.
@@ -69,9 +68,7 @@ pub fn generate(
             let is_full = request.end() == request.context_len;
             break if is_full { FinishReason::ContextLength } else { FinishReason::Length };
         }
-        let longest = run.needs.longest_draft.unwrap_or(usize::MAX).min(wanted - 1);
-        let budget = if longest > 0 { setup.scheduler.next().capped(longest) } else { Budget::uniform(0) };
-        let (round, reason) = run_round(setup, &mut run, &budget, observer)?;
+        let (round, reason) = run_round(setup, &mut run, wanted, observer)?;
         setup.scheduler.observe(&round);
         if rounds.is_empty() {
             time_to_first_token_s = setup.clock.now_s() - start_s;

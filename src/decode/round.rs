@@ -59,18 +59,21 @@ pub(super) struct Run<'r, 'm> {
     pub(super) tokens: Vec<u32>,
 }
 
-/// Runs one round with a draft of at most `budget` nodes; says why the text ended if it did.
+/// Runs one round that emits at most `wanted` tokens; says why the text ended if it did.
 pub(super) fn run_round(
     setup: &mut Setup<'_>,
     run: &mut Run<'_, '_>,
-    budget: &Budget,
+    wanted: usize,
     observer: &mut dyn Observer,
 ) -> Result<(Round, Option<FinishReason>)> {
     let Run { request, context, needs, session, tokens } = run;
     let clock = setup.clock;
     let start_s = clock.now_s();
+    let longest = needs.longest_draft.unwrap_or(usize::MAX).min(wanted - 1);
+    let budget = if longest > 0 { setup.scheduler.next().capped(longest) } else { Budget::uniform(0) };
     let largest = budget.largest();
-    let draft = if largest > 0 { setup.drafter.propose(context, tokens, budget)? } else { Draft::default() };
+    let planned_s = clock.now_s();
+    let draft = if largest > 0 { setup.drafter.propose(context, tokens, &budget)? } else { Draft::default() };
     assert!(draft.len() <= largest, "a draft of {} nodes for a budget of {largest}", draft.len());
     assert!(needs.branching || !draft.branches(), "a drafter that does not branch proposed a tree");
     let drafted_s = clock.now_s();
@@ -116,7 +119,7 @@ pub(super) fn run_round(
     let end_s = clock.now_s();
     debug_assert_eq!(session.len() + 1, tokens.len(), "every emitted token but the newest is read");
 
-    let (draft_s, verify_s) = (drafted_s - start_s + end_s - committed_s, read_s - drafted_s);
+    let (draft_s, verify_s) = (drafted_s - planned_s + end_s - committed_s, read_s - drafted_s);
     let drafted = draft.nodes().iter().enumerate().map(|(index, node)| DraftedToken {
         token: node.token,
         depth: draft.depth(index),

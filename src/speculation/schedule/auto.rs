@@ -11,7 +11,7 @@
 //! Decisions rest on judged tokens of earlier rounds and on times, never on the tokens about to be
 //! drafted, so speculative sampling stays exact.
 
-use super::costs::{PassCosts, Recent};
+use super::costs::{CostCurve, PassCosts, Recent};
 use super::{Budget, Scheduler};
 use crate::speculation::{Round, Source};
 
@@ -100,7 +100,7 @@ impl Auto {
         }
     }
 
-    fn budget_of(&mut self, index: usize) -> usize {
+    fn budget_of(&mut self, index: usize, curve: &CostCurve) -> usize {
         let Self { max_draft, passes, sources, elapsed_s, .. } = self;
         let state = &mut sources[index];
         let opening = OPENING.min(*max_draft);
@@ -112,14 +112,14 @@ impl Auto {
         let (finds, in_vain_s) = (state.finds, state.in_vain.median().unwrap_or(0.0));
         let acceptance = state.acceptance();
         let speed = |k: usize| {
-            let found_s = passes.pass_s(1 + k).unwrap_or(plain_s) + step_s * k as f64;
+            let found_s = curve.pass_s(1 + k).unwrap_or(plain_s) + step_s * k as f64;
             let in_vain_s = plain_s + in_vain_s;
             let tokens = finds * expected(&acceptance[..k]) + (1.0 - finds);
             tokens / (finds * found_s + (1.0 - finds) * in_vain_s)
         };
-        let plain = plain_s.recip();
-        let best = (1..=*max_draft).max_by(|a, b| speed(*a).total_cmp(&speed(*b))).unwrap_or(0);
-        let gain = if best == 0 { 0.0 } else { speed(best) / plain };
+        let speeds = (1..=*max_draft).map(|k| (k, speed(k)));
+        let (best, fastest) = speeds.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0));
+        let gain = fastest * plain_s;
         let needed = if state.is_parked { RETURN_GAIN } else { 1.0 };
         state.is_parked = gain <= needed;
         state.is_trying = false;
@@ -127,7 +127,7 @@ impl Auto {
             return best;
         }
         // A try with one token: what it would lose, and what has been lost so far.
-        let fixed_s = passes.pass_s(2).unwrap_or(plain_s) + step_s - plain_s * expected(&acceptance[..1]);
+        let fixed_s = curve.pass_s(2).unwrap_or(plain_s) + step_s - plain_s * expected(&acceptance[..1]);
         let catch_up_s = state.catch_up_s.unwrap_or(ASSUMED_CATCH_UP * step_s);
         let try_s = fixed_s.max(0.0) + catch_up_s * state.unread as f64;
         if state.since_draft >= TRY_EVERY && state.lost_s + try_s <= TRYING_SHARE * *elapsed_s {
@@ -153,10 +153,11 @@ impl Auto {
 
 impl Scheduler for Auto {
     fn next(&mut self) -> Budget {
+        let curve = self.passes.curve();
         let is_plain = self.wants_plain();
         let budgets: Vec<(Source, usize)> = (0..self.sources.len())
             .map(|index| {
-                let budget = if is_plain { 0 } else { self.budget_of(index) };
+                let budget = if is_plain { 0 } else { self.budget_of(index, &curve) };
                 self.sources[index].is_asked = budget > 0;
                 (self.sources[index].source, budget)
             })
@@ -190,9 +191,11 @@ impl Scheduler for Auto {
             state.since_draft += 1;
             if round.draft.iter().any(|token| token.source == state.source) {
                 state.observe(round, reads_prompt, plain_s);
-                state.unread = 0;
+                // It has read what it drafted.
+                state.unread = round.emitted - round.accepted;
+            } else {
+                state.unread += round.emitted;
             }
-            state.unread += round.emitted - round.accepted.min(round.emitted);
         }
     }
 

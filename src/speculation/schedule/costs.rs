@@ -45,18 +45,30 @@ impl PassCosts {
         self.by_rows.get(&1).and_then(Recent::median)
     }
 
+    /// What was measured so far, by increasing rows.
+    pub(super) fn curve(&self) -> CostCurve {
+        let points = self.by_rows.iter().filter_map(|(rows, recent)| Some((*rows, recent.median()?)));
+        CostCurve { points: points.collect() }
+    }
+}
+
+/// Seconds of a pass as a function of its rows: measured points, straight lines between and beyond them.
+#[derive(Debug)]
+pub(super) struct CostCurve {
+    points: Vec<(usize, f64)>,
+}
+
+impl CostCurve {
     /// Seconds of a pass over `rows`: measured, or on the straight line through the measured sizes next
     /// to it.
     pub(super) fn pass_s(&self, rows: usize) -> Option<f64> {
-        let points: Vec<(usize, f64)> =
-            self.by_rows.iter().filter_map(|(rows, recent)| Some((*rows, recent.median()?))).collect();
-        let above = points.partition_point(|(measured, _)| *measured < rows);
-        if let Some((measured, seconds)) = points.get(above)
+        let above = self.points.partition_point(|(measured, _)| *measured < rows);
+        if let Some((measured, seconds)) = self.points.get(above)
             && *measured == rows
         {
             return Some(*seconds);
         }
-        let (low, high) = match points.as_slice() {
+        let (low, high) = match self.points.as_slice() {
             [] => return None,
             [(only, seconds)] => {
                 let per_row = seconds / (1.0 + ASSUMED_SLOPE * (*only as f64 - 1.0)) * ASSUMED_SLOPE;
@@ -79,11 +91,13 @@ mod tests {
     #[test]
     fn between_and_beyond_measured_sizes_costs_are_straight() {
         let mut costs = PassCosts::default();
-        assert_eq!(costs.pass_s(3), None);
+        assert_eq!(costs.curve().pass_s(3), None);
         costs.push(1, 2.0);
-        assert_eq!((costs.pass_s(1), costs.pass_s(3)), (Some(2.0), Some(3.0)));
+        let curve = costs.curve();
+        assert_eq!((curve.pass_s(1), curve.pass_s(3)), (Some(2.0), Some(3.0)));
         costs.push(5, 4.0);
-        assert_eq!((costs.pass_s(3), costs.pass_s(9)), (Some(3.0), Some(6.0)));
+        let curve = costs.curve();
+        assert_eq!((curve.pass_s(3), curve.pass_s(9)), (Some(3.0), Some(6.0)));
     }
 
     #[test]
