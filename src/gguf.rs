@@ -8,12 +8,16 @@
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>, versions 2 and 3, little-endian.
 
+mod parts;
 mod skim;
+mod value;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use self::parts::{GgufPart, only_gguf};
 pub use self::skim::GgufSkim;
+use self::value::{ReadValue, min_bytes};
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"GGUF";
@@ -179,7 +183,7 @@ impl GgufHeader {
 
         let mut metadata = GgufMetadata::new();
         for _ in 0..num_values {
-            let key = cursor.string()?;
+            let key = cursor.text()?;
             let kind = cursor.u32()?;
             let value = cursor.value(kind, 0)?;
             if metadata.insert(key.clone(), value).is_some() {
@@ -210,7 +214,7 @@ fn read_tensors(
     }
     let mut entries = Vec::new();
     for _ in 0..num_tensors {
-        let name = cursor.string()?;
+        let name = cursor.text()?;
         let num_dimensions = cursor.u32()?;
         if num_dimensions > MAX_DIMENSIONS {
             return Err(cursor.malformed(&format!("tensor `{name}` has {num_dimensions} dimensions")));
@@ -293,10 +297,6 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn malformed(&self, problem: &str) -> Error {
-        Error::Malformed { path: PathBuf::from(self.path), problem: problem.to_owned() }
-    }
-
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let end = self.at.checked_add(len).filter(|end| *end <= self.bytes.len());
         let Some(end) = end else {
@@ -307,72 +307,45 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        Ok(self.take(N)?.try_into().expect("take returns exactly N bytes"))
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
     fn to_usize(&self, value: u64) -> Result<usize> {
         usize::try_from(value).map_err(|_| self.malformed(&format!("{value} does not fit in memory")))
     }
 
     /// Reads a count of things that take at least `min_bytes` each in the rest of the file.
-    fn count(&mut self, min_bytes: usize, what: &str) -> Result<usize> {
+    fn count(&mut self, min_bytes: u64, what: &str) -> Result<usize> {
         let count = self.u64()?;
         let left = (self.bytes.len() - self.at) as u64;
-        if count > left / min_bytes as u64 {
+        if count > left / min_bytes {
             return Err(self.malformed(&format!("it claims {count} {what}, more than {left} bytes can hold")));
         }
         self.to_usize(count)
     }
+}
 
-    fn string(&mut self) -> Result<String> {
+impl ReadValue for Cursor<'_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        Ok(self.take(N)?.try_into().expect("take returns exactly N bytes"))
+    }
+
+    fn text(&mut self) -> Result<String> {
         let len = self.count(1, "bytes of text")?;
         Ok(String::from_utf8_lossy(self.take(len)?).into_owned())
     }
 
-    fn value(&mut self, kind: u32, depth: usize) -> Result<GgufValue> {
-        Ok(match kind {
-            0 => GgufValue::Unsigned(self.array::<1>()?[0].into()),
-            1 => GgufValue::Signed(i8::from_le_bytes(self.array()?).into()),
-            2 => GgufValue::Unsigned(u16::from_le_bytes(self.array()?).into()),
-            3 => GgufValue::Signed(i16::from_le_bytes(self.array()?).into()),
-            4 => GgufValue::Unsigned(self.u32()?.into()),
-            5 => GgufValue::Signed(i32::from_le_bytes(self.array()?).into()),
-            6 => GgufValue::Float(f32::from_le_bytes(self.array()?).into()),
-            7 => GgufValue::Bool(self.array::<1>()?[0] != 0),
-            8 => GgufValue::String(self.string()?),
-            9 => {
-                if depth == MAX_ARRAY_DEPTH {
-                    return Err(self.malformed("metadata arrays are nested too deep"));
-                }
-                let kind = self.u32()?;
-                let min_bytes = match kind {
-                    0 | 1 | 7 => 1,
-                    2 | 3 => 2,
-                    4..=6 => 4,
-                    9 => 12,
-                    _ => 8,
-                };
-                let len = self.count(min_bytes, "array elements")?;
-                self.array_elements_left = self.array_elements_left.checked_sub(len).ok_or_else(|| {
-                    self.malformed(&format!("its metadata arrays have over {MAX_ARRAY_ELEMENTS} elements"))
-                })?;
-                let values = (0..len).map(|_| self.value(kind, depth + 1)).collect::<Result<_>>()?;
-                GgufValue::Array(values)
-            }
-            10 => GgufValue::Unsigned(self.u64()?),
-            11 => GgufValue::Signed(i64::from_le_bytes(self.array()?)),
-            12 => GgufValue::Float(f64::from_le_bytes(self.array()?)),
-            _ => return Err(self.malformed(&format!("metadata type {kind} is unknown"))),
-        })
+    fn list(&mut self, depth: usize) -> Result<GgufValue> {
+        if depth == MAX_ARRAY_DEPTH {
+            return Err(self.malformed("metadata arrays are nested too deep"));
+        }
+        let kind = self.u32()?;
+        let len = self.count(min_bytes(kind), "array elements")?;
+        self.array_elements_left = self.array_elements_left.checked_sub(len).ok_or_else(|| {
+            self.malformed(&format!("its metadata arrays have over {MAX_ARRAY_ELEMENTS} elements"))
+        })?;
+        Ok(GgufValue::Array((0..len).map(|_| self.value(kind, depth + 1)).collect::<Result<_>>()?))
+    }
+
+    fn malformed(&self, problem: &str) -> Error {
+        Error::Malformed { path: PathBuf::from(self.path), problem: problem.to_owned() }
     }
 }
 

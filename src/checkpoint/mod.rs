@@ -19,11 +19,11 @@ pub use weights::{MatrixUse, Weight, Weights};
 use crate::chat::{TemplateFiles, TemplateSet};
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
-use crate::gguf::{self, GgufHeader};
+use crate::gguf::{self, GgufHeader, GgufPart, only_gguf};
 use crate::tokenizer::Tokenizer;
 
-/// The largest JSON file beside a checkpoint that is read, in bytes.
-const MAX_JSON_BYTES: u64 = 64 << 20;
+/// The largest JSON file or template beside a checkpoint that is read, in bytes.
+const MAX_TEXT_BYTES: u64 = 64 << 20;
 
 /// A model's files, opened.
 pub struct Checkpoint {
@@ -227,52 +227,10 @@ fn refuse_pointer(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The one GGUF file of a folder without config.json, or the first part of its one split file.
-fn only_gguf(folder: &Path) -> Result<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
-        let path = entry.map_err(Error::io("read", folder))?.path();
-        let is_first = split_of(&path).is_none_or(|split| split.number == 1);
-        if path.extension().is_some_and(|extension| extension == "gguf") && is_first {
-            found.push(path);
-        }
-    }
-    found.sort();
-    match found.as_slice() {
-        [only] => Ok(only.clone()),
-        [] => {
-            let problem = "it has neither config.json nor a .gguf file".to_owned();
-            Err(Error::ModelNotFound { path: folder.to_owned(), problem })
-        }
-        several => {
-            let names: Vec<_> = several.iter().filter_map(|path| path.file_name()?.to_str()).collect();
-            let problem = format!("it holds several GGUF files, name one: {}", names.join(", "));
-            Err(Error::ModelNotFound { path: folder.to_owned(), problem })
-        }
-    }
-}
-
-/// `stem-00001-of-00003.gguf`, taken apart.
-struct Split {
-    stem: String,
-    number: usize,
-    count: usize,
-}
-
-fn split_of(path: &Path) -> Option<Split> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
-    let (rest, count) = name.rsplit_once("-of-")?;
-    let (stem, number) = rest.rsplit_once('-')?;
-    let digits = |text: &str| if text.len() == 5 { text.parse().ok() } else { None };
-    Some(Split { stem: stem.to_owned(), number: digits(number)?, count: digits(count)? })
-}
-
 /// All parts of the file at `path`, in order.
 fn gguf_parts(path: &Path) -> Result<Vec<PathBuf>> {
-    let Some(Split { stem, count, .. }) = split_of(path) else { return Ok(vec![path.to_owned()]) };
-    let parts: Vec<PathBuf> = (1..=count)
-        .map(|number| path.with_file_name(format!("{stem}-{number:05}-of-{count:05}.gguf")))
-        .collect();
+    let Some(name) = GgufPart::of(path) else { return Ok(vec![path.to_owned()]) };
+    let parts: Vec<PathBuf> = (1..=name.count).map(|number| name.beside(path, number)).collect();
     if let Some(missing) = parts.iter().find(|part| !part.exists()) {
         let problem = format!("part `{}` is not there", missing.display());
         return Err(Error::ModelNotFound { path: path.to_owned(), problem });
@@ -284,13 +242,18 @@ fn gguf_parts(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn read_json(path: &Path) -> Result<Value> {
+    parse_json(&read_small(path)?, path)
+}
+
+/// Reads a whole file that describes a checkpoint.
+fn read_small(path: &Path) -> Result<Vec<u8>> {
     require_file(path)?;
     let len = std::fs::metadata(path).map_err(Error::io("open", path))?.len();
-    if len > MAX_JSON_BYTES {
-        let problem = format!("it has {len} bytes; a JSON file here is at most {MAX_JSON_BYTES}");
+    if len > MAX_TEXT_BYTES {
+        let problem = format!("it has {len} bytes; JSON or a template here has at most {MAX_TEXT_BYTES}");
         return Err(Error::Malformed { path: path.to_owned(), problem });
     }
-    parse_json(&std::fs::read(path).map_err(Error::io("read", path))?, path)
+    std::fs::read(path).map_err(Error::io("read", path))
 }
 
 fn parse_json(bytes: &[u8], path: &Path) -> Result<Value> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{MAX_JSON_BYTES, read_json, require_file};
+use super::{read_json, read_small};
 use crate::chat::{
     ADDITIONAL_TEMPLATES_FOLDER, PROCESSOR_TEMPLATE_FILE, TEMPLATE_FILE, TemplateFiles, TemplateSet,
     special_tokens_of_gguf,
@@ -49,15 +49,8 @@ fn additional(folder: &Path) -> Result<Vec<(String, String)>> {
 }
 
 fn read_text(path: &Path) -> Result<String> {
-    require_file(path)?;
-    let len = std::fs::metadata(path).map_err(Error::io("open", path))?.len();
-    if len > MAX_JSON_BYTES {
-        let problem = format!("it has {len} bytes; a template has at most {MAX_JSON_BYTES}");
-        return Err(Error::Malformed { path: path.to_owned(), problem });
-    }
-    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let problem = |_| Error::Malformed { path: path.to_owned(), problem: "it is not UTF-8".to_owned() };
-    String::from_utf8(bytes).map_err(problem)
+    String::from_utf8(read_small(path)?).map_err(problem)
 }
 
 /// The templates among a GGUF file's metadata.

@@ -48,7 +48,7 @@ use crate::error::{Error, Result};
 use crate::gguf::GgufHeader;
 
 /// Keys that hold the longest context, in order of precedence.
-const CONTEXT_KEYS: &[&str] = &[
+pub(crate) const CONTEXT_KEYS: &[&str] = &[
     "max_position_embeddings",
     "n_positions",
     "max_seq_len",

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, ErrorKind};
 use std::path::Path;
 
+use super::value::{ARRAY, ReadValue, TEXT, fixed_bytes, min_bytes};
 use super::{GgufHeader, GgufMetadata, GgufType, GgufValue, MAGIC, MAX_ARRAY_DEPTH, MAX_DIMENSIONS};
 use crate::error::{Error, Result};
 
@@ -160,10 +161,6 @@ struct Cursor<'a, R> {
 }
 
 impl<R: BufRead> Cursor<'_, R> {
-    fn malformed(&self, problem: &str) -> Error {
-        Error::Malformed { path: self.path.to_owned(), problem: problem.to_owned() }
-    }
-
     fn failed(&self, source: std::io::Error) -> Error {
         if source.kind() == ErrorKind::UnexpectedEof {
             return self.malformed(&format!("the header is cut short behind byte {}", self.at));
@@ -204,20 +201,6 @@ impl<R: BufRead> Cursor<'_, R> {
         Ok(())
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut bytes = [0; N];
-        self.fill(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
     /// Reads a count of things that take at least `min_bytes` each in the rest of the file.
     fn count(&mut self, min_bytes: u64, what: &str) -> Result<u64> {
         let count = self.u64()?;
@@ -228,75 +211,20 @@ impl<R: BufRead> Cursor<'_, R> {
         Ok(count)
     }
 
-    fn text(&mut self) -> Result<String> {
-        let len = self.count(1, "bytes of text")?;
-        self.bytes_left = self.bytes_left.checked_sub(len).ok_or_else(|| {
-            self.malformed(&format!("its metadata has over {} MiB of text", MAX_KEPT_BYTES >> 20))
-        })?;
-        let mut bytes = vec![0; usize::try_from(len).expect("bounded by MAX_KEPT_BYTES")];
-        self.fill(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
     fn skip_text(&mut self) -> Result<()> {
         let len = self.count(1, "bytes of text")?;
         self.skip(len)
     }
 
-    fn value(&mut self, kind: u32, depth: usize) -> Result<GgufValue> {
-        Ok(match kind {
-            0 => GgufValue::Unsigned(self.array::<1>()?[0].into()),
-            1 => GgufValue::Signed(i8::from_le_bytes(self.array()?).into()),
-            2 => GgufValue::Unsigned(u16::from_le_bytes(self.array()?).into()),
-            3 => GgufValue::Signed(i16::from_le_bytes(self.array()?).into()),
-            4 => GgufValue::Unsigned(self.u32()?.into()),
-            5 => GgufValue::Signed(i32::from_le_bytes(self.array()?).into()),
-            6 => GgufValue::Float(f32::from_le_bytes(self.array()?).into()),
-            7 => GgufValue::Bool(self.array::<1>()?[0] != 0),
-            8 => GgufValue::String(self.text()?),
-            9 => self.list(depth)?,
-            10 => GgufValue::Unsigned(self.u64()?),
-            11 => GgufValue::Signed(i64::from_le_bytes(self.array()?)),
-            12 => GgufValue::Float(f64::from_le_bytes(self.array()?)),
-            _ => return Err(self.malformed(&format!("metadata type {kind} is unknown"))),
-        })
-    }
-
     /// Type of an array's elements, and how many there are.
     fn list_start(&mut self) -> Result<(u32, u64)> {
         let kind = self.u32()?;
-        let min_bytes = fixed_bytes(kind).unwrap_or(if kind == 9 { 12 } else { 8 });
-        Ok((kind, self.count(min_bytes, "array elements")?))
-    }
-
-    fn list(&mut self, depth: usize) -> Result<GgufValue> {
-        if depth == MAX_ARRAY_DEPTH {
-            return Err(self.malformed("metadata arrays are nested too deep"));
-        }
-        let (kind, len) = self.list_start()?;
-        // Lists of text say nothing about layers.
-        let keeps = len <= MAX_KEPT_LEN && len <= self.elements_left && kind != 8;
-        if keeps {
-            self.elements_left -= len;
-            let values = (0..len).map(|_| self.value(kind, depth + 1)).collect::<Result<_>>()?;
-            return Ok(GgufValue::Array(values));
-        }
-        match fixed_bytes(kind) {
-            Some(size) => self.skip(len * size)?,
-            None if kind == 8 => (0..len).try_for_each(|_| self.skip_text())?,
-            None if kind == 9 => {
-                for _ in 0..len {
-                    self.list(depth + 1)?;
-                }
-            }
-            None => return Err(self.malformed(&format!("metadata type {kind} is unknown"))),
-        }
-        Ok(GgufValue::Skipped(len))
+        Ok((kind, self.count(min_bytes(kind), "array elements")?))
     }
 
     fn tokens(&mut self, on_token: &mut dyn FnMut(u32, &[u8])) -> Result<GgufValue> {
         let (kind, len) = self.list_start()?;
-        if kind != 8 {
+        if kind != TEXT {
             return Err(self.malformed(&format!("`{TOKENS}` is not a list of text")));
         }
         let mut token = Vec::new();
@@ -315,15 +243,51 @@ impl<R: BufRead> Cursor<'_, R> {
     }
 }
 
-/// Bytes of one element, of the types that have a fixed size.
-fn fixed_bytes(kind: u32) -> Option<u64> {
-    Some(match kind {
-        0 | 1 | 7 => 1,
-        2 | 3 => 2,
-        4..=6 => 4,
-        10..=12 => 8,
-        _ => return None,
-    })
+impl<R: BufRead> ReadValue for Cursor<'_, R> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let len = self.count(1, "bytes of text")?;
+        self.bytes_left = self.bytes_left.checked_sub(len).ok_or_else(|| {
+            self.malformed(&format!("its metadata has over {} MiB of text", MAX_KEPT_BYTES >> 20))
+        })?;
+        let mut bytes = vec![0; usize::try_from(len).expect("bounded by MAX_KEPT_BYTES")];
+        self.fill(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn list(&mut self, depth: usize) -> Result<GgufValue> {
+        if depth == MAX_ARRAY_DEPTH {
+            return Err(self.malformed("metadata arrays are nested too deep"));
+        }
+        let (kind, len) = self.list_start()?;
+        // Lists of text say nothing about layers.
+        let keeps = len <= MAX_KEPT_LEN && len <= self.elements_left && kind != TEXT;
+        if keeps {
+            self.elements_left -= len;
+            let values = (0..len).map(|_| self.value(kind, depth + 1)).collect::<Result<_>>()?;
+            return Ok(GgufValue::Array(values));
+        }
+        match fixed_bytes(kind) {
+            Some(size) => self.skip(len * size)?,
+            None if kind == TEXT => (0..len).try_for_each(|_| self.skip_text())?,
+            None if kind == ARRAY => {
+                for _ in 0..len {
+                    self.list(depth + 1)?;
+                }
+            }
+            None => return Err(self.malformed(&format!("metadata type {kind} is unknown"))),
+        }
+        Ok(GgufValue::Skipped(len))
+    }
+
+    fn malformed(&self, problem: &str) -> Error {
+        Error::Malformed { path: self.path.to_owned(), problem: problem.to_owned() }
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //! Every model file has dozens of keys for training, text and numerics. Naming those that are known not
 //! to matter keeps the list of keys that were *not understood* short enough to be read.
 
-use crate::config::{Evidence, EvidenceKind};
+use crate::config::{CONTEXT_KEYS, Evidence, EvidenceKind};
 
-/// Keys read for completeness: they tell no attention from another.
+/// Keys read for completeness, beside those of the longest context: they tell no attention from another.
 const BACKGROUND: &[&str] = &[
     "architectures",
     "vocab_size",
@@ -20,14 +20,6 @@ const BACKGROUND: &[&str] = &[
     "model_dim",
     "embedding_dim",
     "n_embed",
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "seq_length",
-    "max_sequence_length",
-    "context_length",
-    "max_target_positions",
-    "max_context_length",
     "tokenizer.ggml.tokens",
     "embedding_length",
 ];
@@ -231,8 +223,8 @@ fn name(path: &str) -> &str {
 
 /// Whether `evidence` belongs to the short account of how a model was classified.
 pub(super) fn decides(evidence: &Evidence) -> bool {
-    evidence.kind != EvidenceKind::Read
-        || !(BACKGROUND.contains(&name(&evidence.at)) || BACKGROUND.contains(&evidence.at.as_str()))
+    let is_background = |key: &str| BACKGROUND.contains(&key) || CONTEXT_KEYS.contains(&key);
+    evidence.kind != EvidenceKind::Read || !(is_background(name(&evidence.at)) || is_background(&evidence.at))
 }
 
 /// Whether a key that no rule read is known to bear on neither attention nor cache.

@@ -14,7 +14,7 @@ use super::weights::{self, Weights, WeightsSource};
 use super::{Inspected, Inspection, Options, Origin, known, parameters, suitable_contexts};
 use crate::config::{Description, MAX_BYTES, ModelConfig};
 use crate::error::{Error, Result};
-use crate::gguf::{GgufSkim, is_gguf};
+use crate::gguf::{GgufPart, GgufSkim, is_gguf, only_gguf};
 
 /// Standard input's name as an argument.
 const STDIN: &str = "-";
@@ -22,7 +22,7 @@ const CONFIG: &str = "config.json";
 const QUANTIZATION: &str = "hf_quant_config.json";
 const TOKENIZER: &str = "tokenizer.json";
 /// Most parts that a split file is believed to have.
-const MAX_PARTS: u64 = 1024;
+const MAX_PARTS: usize = 1024;
 
 /// How much is read beside the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,24 +194,8 @@ fn in_folder(folder: &Path) -> Result<Found> {
     if config.exists() {
         return from_file(&config, std::fs::metadata(&config).map_err(Error::io("open", &config))?.len());
     }
-    let not_found = |problem: String| Error::ModelNotFound { path: folder.to_owned(), problem };
-    let entries = std::fs::read_dir(folder).map_err(Error::io("read", folder))?;
-    let names = entries.flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = names
-        .filter(|path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")))
-        .filter(|path| part_of(path).is_none_or(|(number, _)| number == 1))
-        .take(100)
-        .collect();
-    files.sort();
-    match files.as_slice() {
-        [] => Err(not_found("it has neither config.json nor a .gguf file".to_owned())),
-        [file] => from_file(file, std::fs::metadata(file).map_err(Error::io("open", file))?.len()),
-        several => {
-            let names =
-                several.iter().take(5).filter_map(|path| path.file_name()?.to_str()).collect::<Vec<_>>();
-            Err(not_found(format!("it has several .gguf files, name one of them: {}", names.join(", "))))
-        }
-    }
+    let file = only_gguf(folder)?;
+    from_file(&file, std::fs::metadata(&file).map_err(Error::io("open", &file))?.len())
 }
 
 fn from_file(path: &Path, len: u64) -> Result<Found> {
@@ -272,9 +256,11 @@ fn gguf_weights(first: &GgufSkim, path: &Path) -> Result<Weights> {
     let mut types = first.types.clone();
     let mut unknown = first.unknown_types.clone();
     let parts = first.metadata.get("split.count").and_then(crate::gguf::GgufValue::as_u64).unwrap_or(1);
+    let name = GgufPart::of(path);
     let mut missing = 0;
-    for number in 2..=parts.min(MAX_PARTS) {
-        let Some(part) = part_path(path, number).filter(|part| part.is_file()) else {
+    for number in 2..=usize::try_from(parts).unwrap_or(usize::MAX).min(MAX_PARTS) {
+        let part = name.as_ref().map(|name| name.beside(path, number));
+        let Some(part) = part.filter(|part| part.is_file()) else {
             missing += 1;
             continue;
         };
@@ -310,22 +296,6 @@ fn gguf_weights(first: &GgufSkim, path: &Path) -> Result<Weights> {
     })
 }
 
-/// Number and count of a part, from `name-00001-of-00003.gguf`.
-fn part_of(path: &Path) -> Option<(u64, u64)> {
-    let stem = path.file_stem()?.to_str()?;
-    let (rest, count) = stem.rsplit_once("-of-")?;
-    let (_, number) = rest.rsplit_once('-')?;
-    Some((number.parse().ok()?, count.parse().ok()?))
-}
-
-fn part_path(path: &Path, number: u64) -> Option<PathBuf> {
-    part_of(path)?;
-    let stem = path.file_stem()?.to_str()?;
-    let (rest, count) = stem.rsplit_once("-of-")?;
-    let (name, _) = rest.rsplit_once('-')?;
-    Some(path.with_file_name(format!("{name}-{number:05}-of-{count}.gguf")))
-}
-
 /// The size of weights that are not here, from the configuration.
 fn counted(config: &ModelConfig, description: &Description) -> Result<Option<Weights>> {
     let Some(parameters) = parameters::count(config, description)? else { return Ok(None) };
@@ -345,17 +315,4 @@ fn counted(config: &ModelConfig, description: &Description) -> Result<Option<Wei
         types: Vec::new(),
         note,
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_told_by_their_names() {
-        let path = Path::new("x/model-00001-of-00003.gguf");
-        assert_eq!(part_of(path), Some((1, 3)));
-        assert_eq!(part_path(path, 2), Some(PathBuf::from("x/model-00002-of-00003.gguf")));
-        assert_eq!(part_of(Path::new("model.gguf")), None);
-    }
 }
